@@ -126,7 +126,7 @@ def test_a_pilot(plan):
     said = plan("pilot.jsonl", "--budgets", "20,50", "--seconds-per-item", 100, "--hourly", 20, "--goal", "best=0.8")
     assert said.code == 0, said.err
     assert said.fits
-    assert "foreseen from 25 judged items" in said.words
+    assert "predicted from 25 judged items" in said.words
     assert "25 of 100 items are judged; that is enough for the best system found" in said.words
     more = plan("pilot.jsonl", "--budgets", "20,50", "--budget", "+20", "--target", "given")
     assert "25 of 100 items are judged; with a budget of +20, judge 20 more with auto (45 in all)" in more.words
@@ -211,7 +211,7 @@ BAD = [
     ("unknown ending", ("pilot.jsonl", "--plot", "x.bmp")),
     ("unknown ending", ("pilot.jsonl", "-o", "x.doc")),
     ("all 100 items", ("pilot.jsonl", "--budgets", "5:500:3")),
-    ("no goal", ("pilot.jsonl", "--goal", "beauty=1")),
+    ("unknown goal", ("pilot.jsonl", "--goal", "beauty=1")),
     ("unknown cost 'nope'", ("pilot.jsonl", "--cost", "nope")),
     ("unknown score 'nope'", ("pilot.jsonl", "--human", "nope")),
     ("unknown system 'nope'", ("pilot.jsonl", "--exclude", "nope")),

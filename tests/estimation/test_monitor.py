@@ -15,7 +15,8 @@ import aliquot
 from aliquot import AliquotError, Judgments, Monitor, save
 from aliquot.cli.main import run
 from aliquot.estimation.inputs import with_judgments
-from aliquot.estimation.monitor import Features, PairState, Picture
+from aliquot.estimation.picture import PairState, Picture
+from aliquot.estimation.running_sequences import Features
 from aliquot.estimation.sequential import replay
 from aliquot.estimation.targets import JudgingNoise, judging_noise
 from aliquot.stats.arrays import FloatArray, IntArray
@@ -312,15 +313,15 @@ def test_batches_are_averaged_per_output(form):
     ("systems", "options", "message"),
     [
         (["A", "B"], {"value_range": (1, 0)}, "the lower end must be below"),
-        (["A", "B"], {"question": "worst"}, "unknown question 'worst'"),
+        (["A", "B"], {"question": "worst"}, "`question` is 'worst'"),
         (["A", "A"], {}, "each once"),
         ([], {}, "must be named"),
-        (["A"], {}, "nobody to be compared with"),
-        (["A", "B"], {"population": 0}, "population is 0"),
-        (["A", "B"], {"question": "means"}, "needs margin="),
+        (["A"], {}, "cannot be compared"),
+        (["A", "B"], {"population": 0}, "`population` is 0"),
+        (["A", "B"], {"question": "means"}, "'means' needs the half width"),
         (["A", "B"], {"question": "means", "margin": 0.0}, "above 0"),
-        (["A", "B"], {"alpha": 0.0}, "alpha is 0.0"),
-        (["A", "B"], {"alpha": 1.0}, "alpha is 1.0"),
+        (["A", "B"], {"alpha": 0.0}, "`alpha` is 0.0"),
+        (["A", "B"], {"alpha": 1.0}, "`alpha` is 1.0"),
     ],
 )
 def test_questions_that_make_no_sense(systems, options, message):
@@ -431,7 +432,7 @@ def test_the_command_says_it_in_words(capsys, files):
     [
         ((), "--sequential needs the scale's ends"),
         (("--range", "0,50"), "lies outside the scale"),
-        (("--range", "0,100", "--question", "all"), "unknown question 'all'"),
+        (("--range", "0,100", "--question", "all"), "--question is 'all'"),
         (("--range", "0,100", "--question", "means"), "margin"),
         (("--range", "0,100", "--alpha", "0"), "alpha"),
     ],
@@ -588,7 +589,7 @@ def test_the_question_speaks_of_the_pair_that_matters():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "bets"}, "unknown kind 'bets'"),
+        ({"kind": "bets"}, "`kind` is 'bets'"),
         ({"kind": "betting"}, "needs the scale's ends"),
         ({"features": "wide"}, "features are of 3 systems"),
     ],

@@ -18,8 +18,8 @@ from aliquot.annotation.preferences import Comparison, Position, SystemPreferenc
 from aliquot.core.selection import Selection
 from aliquot.core.verdict_words import PairTest
 from aliquot.estimation.estimate import Estimates, PairEstimate, SystemEstimate
-from aliquot.estimation.monitor import Picture
 from aliquot.estimation.notes import UNKNOWN_CHANCES
+from aliquot.estimation.picture import Picture
 from aliquot.estimation.sequential import Replay
 from aliquot.report import verdicts
 from aliquot.report.compare_verdicts import COMPARED

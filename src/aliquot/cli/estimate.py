@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from aliquot.cli import common, options, render
 from aliquot.cli.render import latex, markdown
@@ -18,7 +16,6 @@ from aliquot.core.selection import Selection
 from aliquot.errors import LeftOutWarning, OptionError
 from aliquot.estimation.estimate import Estimates, estimate
 from aliquot.estimation.notes import UNKNOWN_CHANCES
-from aliquot.estimation.sequential import Replay
 from aliquot.estimation.sequential import sequential as replay_in_time
 from aliquot.io.formats import tables
 from aliquot.io.writing import resolve_ending, write_bytes
@@ -253,20 +250,4 @@ def _sequential(
     if json:
         common.print_json(outcome.to_dict())
     else:
-        _show_replay(outcome, render.console())
-
-
-def _show_replay(outcome: Replay, console: Console) -> None:
-    picture = outcome.final
-    render.verdict(outcome.verdict, console)
-    table = render.columns(render.table("pairs"), left=["better", "worse"], right=["difference", "interval", "state"])
-    for pair in picture.pairs:
-        state = "decided" if pair.decided else f"about {pair.more_items} more" if pair.more_items else "open"
-        known = math.isfinite(pair.low)
-        interval = f"{render.number(pair.low)} to {render.number(pair.high)}" if known else "-"
-        table.add_row(pair.a, pair.b, render.number(pair.difference), interval, state)
-    console.print(table)
-    if picture.question == "best" and picture.decided:
-        console.print("decided: the worse one is not the best; --question ranking guarantees every order", markup=False)
-    for note in outcome.notes:
-        console.print(f"note: {note}", markup=False)
+        render.print_result(outcome, render.console())

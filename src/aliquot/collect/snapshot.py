@@ -25,8 +25,10 @@ from aliquot.core.selection import Selection
 from aliquot.errors import AliquotError, AliquotWarning
 from aliquot.estimation.estimate import Estimates, estimate
 from aliquot.estimation.inputs import with_judgments
-from aliquot.estimation.monitor import Features, Monitor, PairState, Picture, Question
+from aliquot.estimation.monitor import Monitor
+from aliquot.estimation.picture import PairState, Picture, Question
 from aliquot.estimation.proxies import standard_metric, usable
+from aliquot.estimation.running_sequences import Features
 from aliquot.estimation.sequential import item_weights, noise_of_systems, time_order
 from aliquot.estimation.targets import JudgingNoise
 

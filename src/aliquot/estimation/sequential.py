@@ -14,9 +14,11 @@ from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.core.origin import OUTPUT_DIGEST
 from aliquot.core.selection import Selection
 from aliquot.core.shown import Shown
+from aliquot.core.view import View
 from aliquot.errors import AliquotWarning, OptionError, unknown_name
 from aliquot.estimation.inputs import of_criterion, refuse, with_judgments
-from aliquot.estimation.monitor import Monitor, Picture, Question
+from aliquot.estimation.monitor import Monitor
+from aliquot.estimation.picture import Picture, Question
 from aliquot.estimation.targets import JudgingNoise, judging_noise
 from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset, as_judgments, as_selection
 from aliquot.stats.confidence_sequences import FIRST_LOOK
@@ -33,6 +35,10 @@ class Replay(Shown):
     stopped_after: int | None
     path: tuple[tuple[int, int], ...]
     notes: tuple[str, ...] = ()
+
+    def views(self) -> tuple[View, ...]:
+        """Return the view `pairs`."""
+        return self.final.views()
 
     def to_frame(self) -> pl.DataFrame:
         """One row per pair of systems, as it stands after all items."""

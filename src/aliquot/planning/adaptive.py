@@ -17,9 +17,11 @@ import polars as pl
 from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_in_order
 from aliquot.core.result import Result
+from aliquot.core.view import View
 from aliquot.errors import OptionError, unknown_name
 from aliquot.estimation.proxies import standard_metric, usable
 from aliquot.planning.plan_inputs import Pilot, PlanInputs
+from aliquot.planning.plan_views import adaptive_views
 from aliquot.planning.recommendation import in_words
 from aliquot.sampling.budgets import in_hours, parse_amount, resolve_budget
 from aliquot.sampling.policies import QUESTIONS
@@ -62,6 +64,10 @@ class AdaptivePlan(Result):
     def __repr__(self) -> str:
         first = self.policies[0]
         return f"AdaptivePlan({first.cells:.0f} of {self.most} cells by {first.policy}, decided in {first.decided:.0%})"
+
+    def views(self) -> tuple[View, ...]:
+        """Return the view `policies`."""
+        return adaptive_views(self)
 
     def to_frame(self) -> pl.DataFrame:
         """One row for each policy."""

@@ -13,7 +13,9 @@ import numpy as np
 import polars as pl
 
 from aliquot.core.result import Result
+from aliquot.core.view import View
 from aliquot.errors import OptionError
+from aliquot.planning.plan_views import power_views, table_views
 from aliquot.planning.repeats import Noise, RepeatAdvice, advise_repeats
 from aliquot.sampling.budgets import Amount, Prices, Times, count_items, parse_amount, plain_prices
 from aliquot.stats.power import (
@@ -66,6 +68,10 @@ class PowerPlan(Result):
             f"{self.difference:.3g} with power {self.power:.3g})"
         )
 
+    def views(self) -> tuple[View, ...]:
+        """Return the views `numbers` and `repeats`."""
+        return power_views(self)
+
     def to_frame(self) -> pl.DataFrame:
         """One row."""
         return pl.DataFrame([self.fields_without("repeats", "text", "notes", "signature")])
@@ -83,6 +89,10 @@ class PowerTable(Result):
     alpha: float  # two-sided
     power: float  # wanted
     signature: str = ""
+
+    def views(self) -> tuple[View, ...]:
+        """Return the view `judgments`."""
+        return table_views(self)
 
     def to_frame(self) -> pl.DataFrame:
         """One row for each spread and difference."""

@@ -9,8 +9,10 @@ from typing import Any
 import polars as pl
 
 from aliquot.core.result import Result
+from aliquot.core.view import View
 from aliquot.errors import unknown_name
 from aliquot.planning.forecast import Point
+from aliquot.planning.plan_views import campaign_views
 from aliquot.planning.repeats import RepeatAdvice
 
 
@@ -80,6 +82,10 @@ class CampaignPlan(Result):
         if method not in self.methods:
             raise unknown_name("method", method, self.methods)
         return [point for point in self.points if point.method == method and point.asked]
+
+    def views(self) -> tuple[View, ...]:
+        """Return the views `advice`, one of each method, `pairs` and `repeats`."""
+        return campaign_views(self)
 
     def to_frame(self) -> pl.DataFrame:
         """One row for each method and budget asked for."""

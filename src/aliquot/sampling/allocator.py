@@ -27,8 +27,10 @@ from aliquot.core.selection import Selection
 from aliquot.errors import AliquotError, AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.estimate import Estimates, estimate
 from aliquot.estimation.inputs import with_judgments
-from aliquot.estimation.monitor import Features, Monitor, Picture
+from aliquot.estimation.monitor import Monitor
+from aliquot.estimation.picture import Picture
 from aliquot.estimation.proxies import standard_metric, usable
+from aliquot.estimation.running_sequences import Features
 from aliquot.estimation.sequential import check_sequence_target, noise_of_systems
 from aliquot.estimation.targets import JudgingNoise
 from aliquot.io.inputs import DataLike, JudgmentsLike, as_evalset

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from aliquot.core.evalset import EvalSet
-from aliquot.estimation.monitor import Picture
+from aliquot.estimation.picture import Picture
 from aliquot.estimation.targets import JudgingNoise, judging_noise
 from aliquot.sampling.allocator import Allocator
 from aliquot.stats.arrays import FloatArray
