@@ -9,7 +9,7 @@ import harness
 
 import aliquot
 from aliquot.core.evalset import EvalSet
-from aliquot.simulation.setup import population as complete_population
+from aliquot.simulation.setup import keep_complete as complete_population
 
 REFERENCES = ("refA", "refB", "ref-A", "ref-B", "ref-C", "ref-D", "synthetic_ref", "GOLD")
 

@@ -29,8 +29,8 @@ from aliquot.estimation.monitor import Monitor
 from aliquot.estimation.pipeline import infer
 from aliquot.sampling.item_scores import judged_scale
 from aliquot.sampling.tasks import Chosen
-from aliquot.simulation.adaptive import allocations, run_until_decided
-from aliquot.simulation.replay import Stage, judged
+from aliquot.simulation.adaptive import run_allocator, run_until_decided
+from aliquot.simulation.replay import ReplaySet, judge_items
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.confidence_sequences import FIRST_LOOK
 from aliquot.stats.system_correlation import weighted_tau
@@ -64,13 +64,13 @@ def measured(values: FloatArray, half: FloatArray, counts: FloatArray | IntArray
 
 def our_run(data: EvalSet, policy: str, seed: int) -> Measured:
     """One adaptive campaign with our order of items and our estimator."""
-    stage = Stage(data)
+    stage = ReplaySet(data)
     options = {"policy": policy, "protocol_scale": judged_scale(data), "budget": round(SHARES[-1] * stage.scores.size)}
     looks = []
-    for allocator in allocations(data, stage.scores, SHARES, seed, options):
+    for allocator in run_allocator(data, stage.scores, SHARES, seed, options):
         chosen = allocator.selection()
         rows = np.array([allocator.rows[str(item)] for item in chosen.ids], dtype=np.int64)
-        sample = judged(
+        sample = judge_items(
             stage,
             Chosen(
                 rows,

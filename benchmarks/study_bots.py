@@ -26,7 +26,7 @@ from aliquot.collect.serving import Annotator
 from aliquot.collect.statements import decode, sql
 from aliquot.core.evalset import EvalSet
 from aliquot.estimation.estimate import Estimates
-from aliquot.simulation.adaptive import allocations
+from aliquot.simulation.adaptive import run_allocator
 
 PAGE = Path(__file__).parent.parent / "docs" / "live.md"
 BEGIN, END = "<!-- bots -->", "<!-- end of bots -->"
@@ -107,7 +107,7 @@ def work(campaign: Campaign, who: Annotator, truth: dict[tuple[Any, str], float]
 def replayed_run(data: EvalSet, seed: int) -> Measured:
     """The same policy as `simulate` replays it."""
     options = {"policy": "auto", "question": "top", "budget": round(SHARE * data.human_score().size)}
-    (allocator,) = allocations(data, data.human_score(), (SHARE,), seed, options)
+    (allocator,) = run_allocator(data, data.human_score(), (SHARE,), seed, options)
     return of_estimates(aliquot.estimate(data, selection=allocator.selection(), target="given"), data)
 
 

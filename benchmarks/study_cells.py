@@ -15,7 +15,7 @@ from aliquot.core.registry import parse_spec
 from aliquot.estimation.pipeline import infer
 from aliquot.estimation.ranking import p_best
 from aliquot.estimation.sample import Sample
-from aliquot.simulation.setup import population
+from aliquot.simulation.setup import keep_complete
 from aliquot.stats.arrays import FloatArray
 
 ROOT = Path(__file__).parent.parent
@@ -100,7 +100,7 @@ def main() -> None:
     for label, (name, human, references) in SETS.items():
         data = aliquot.load(DATA / f"{name}.jsonl.gz")
         data = data.with_human(human) if human else data
-        data, _ = population(data.drop(systems=references) if references else data)
+        data, _ = keep_complete(data.drop(systems=references) if references else data)
         rows = replay(data, options.repeats, best)
         error = np.sqrt(rows[:, 2] / rows[:, 3])
         lines.append(

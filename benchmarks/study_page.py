@@ -10,7 +10,7 @@ from campaigns import CAMPAIGNS, Campaign
 
 from aliquot.sampling.methods import DEFAULT_DESIGN
 from aliquot.simulation.simulate import Simulation
-from aliquot.simulation.summary import Row
+from aliquot.simulation.summary import MethodSummary
 
 if TYPE_CHECKING:
     from study import Study
@@ -155,7 +155,7 @@ def page(study: Study) -> str:
 # -- tables --------------------------------------------------------------------------------------------------------
 
 
-def _found(result: Simulation, method: str, measure: str) -> Row | None:
+def _found(result: Simulation, method: str, measure: str) -> MethodSummary | None:
     return next((row for row in result.rows if (row.method, row.measure) == (method, measure)), None)
 
 
@@ -333,7 +333,7 @@ def _document_table(study: Study) -> str:
     return table(head, rows)
 
 
-def _plus(row: Row | None) -> str:
+def _plus(row: MethodSummary | None) -> str:
     return "+" if row is not None and row.gain == "better" else ""
 
 

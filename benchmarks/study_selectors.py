@@ -25,7 +25,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotError, OutputError
 from aliquot.io.journal import journal_path
 from aliquot.io.writing import write_bytes
-from aliquot.simulation.setup import check_method, replay_method
+from aliquot.simulation.setup import resolve_method, validate_method
 
 ROOT = Path(__file__).parent.parent
 KEPT = ROOT / "build" / "study"
@@ -118,7 +118,7 @@ def fitting(data: EvalSet, metric: str | None) -> list[str]:
     found = []
     for method in METHODS:
         try:
-            check_method(replay_method(method, data, metric), data)
+            validate_method(resolve_method(method, data, metric), data)
             if metric is None:
                 aliquot.select(data, method, budget=10)  # some only see when they draw that there is no metric
         except AliquotError:

@@ -20,7 +20,14 @@ import numpy as np
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotError, DataError, OptionError, unknown_name
-from aliquot.metric_eval.measures import ALPHA, TESTS, clusters_of, first_crossings, p_values, parity_of
+from aliquot.metric_eval.measures import (
+    ALPHA,
+    TESTS,
+    cluster_by_p,
+    compute_p_values,
+    compute_parity,
+    find_first_crossings,
+)
 from aliquot.stats import pairwise, system_correlation
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
 from aliquot.stats.pairwise import prefix_spa, wilcoxon_p
@@ -59,8 +66,8 @@ def spa(subset: Scores, full: Scores, *, test: str = "analytic", human: str | No
     >>> spa([[1.0, 0.0], [1.0, 0.5]], [[1.0, 0.0], [1.0, 0.5]])
     1.0
     """
-    some, everything = _both(subset, full, human)
-    return pairwise.spa(p_values(some, test, seed), p_values(everything, test, seed))
+    some, everything = _read_both(subset, full, human)
+    return pairwise.spa(compute_p_values(some, test, seed), compute_p_values(everything, test, seed))
 
 
 def spa_curve(order: Scores, full: Scores | None = None, *, human: str | None = None) -> FloatArray:
@@ -70,9 +77,9 @@ def spa_curve(order: Scores, full: Scores | None = None, *, human: str | None = 
     array([0.877, 0.782, 1.   ])
     """
     if full is None:
-        return prefix_spa(_table(order, None, human))
-    some, everything = _both(order, full, human)
-    return prefix_spa(some, p_values(everything))
+        return prefix_spa(_read_table(order, None, human))
+    some, everything = _read_both(order, full, human)
+    return prefix_spa(some, compute_p_values(everything))
 
 
 def clusters(
@@ -85,11 +92,11 @@ def clusters(
     >>> clusters([[2.0, 0.0, 0.1], [2.1, 0.3, 0.0], [1.9, 0.1, 0.2], [2.2, 0.2, 0.1]])
     array([1, 2, 2])
     """
-    table = _table(scores, None, human)
+    table = _read_table(scores, None, human)
     if test not in (*TESTS, "wilcoxon"):
         raise unknown_name("test", test, [*TESTS, "wilcoxon"])
-    p = wilcoxon_p(table) if test == "wilcoxon" else p_values(table, test)
-    return clusters_of(_means(table), p, alpha, rule)
+    p = wilcoxon_p(table) if test == "wilcoxon" else compute_p_values(table, test)
+    return cluster_by_p(_nan_means(table), p, alpha, rule)
 
 
 def accuracy(subset: Scores, full: Scores, *, human: str | None = None) -> float:
@@ -98,22 +105,22 @@ def accuracy(subset: Scores, full: Scores, *, human: str | None = None) -> float
     >>> accuracy([[3.0, 2.0, 1.0]], [[3.0, 1.0, 2.0]]) > 0.66
     True
     """
-    return _of_means(system_correlation.pairwise_accuracy, subset, full, human)
+    return _compare_means(system_correlation.pairwise_accuracy, subset, full, human)
 
 
 def pearson(subset: Scores, full: Scores, *, human: str | None = None) -> float:
     """Pearson's correlation of the systems' means."""
-    return _of_means(system_correlation.pearson_rows, subset, full, human)
+    return _compare_means(system_correlation.pearson_rows, subset, full, human)
 
 
 def spearman(subset: Scores, full: Scores, *, human: str | None = None) -> float:
     """Spearman's rank correlation of the systems' means."""
-    return _of_means(system_correlation.spearman, subset, full, human)
+    return _compare_means(system_correlation.spearman, subset, full, human)
 
 
 def kendall(subset: Scores, full: Scores, *, human: str | None = None) -> float:
     """Kendall's tau-b of the systems' means."""
-    return _of_means(system_correlation.kendall_b, subset, full, human)
+    return _compare_means(system_correlation.kendall_b, subset, full, human)
 
 
 def top1(subset: Scores, full: Scores, *, human: str | None = None) -> float:
@@ -127,32 +134,32 @@ def top1(subset: Scores, full: Scores, *, human: str | None = None) -> float:
 
 def top1_rank(subset: Scores, full: Scores, *, human: str | None = None) -> float:
     """The rank on all items of the system that the subset puts first; 1 is a match."""
-    return _of_means(system_correlation.rank_of_best, subset, full, human)
+    return _compare_means(system_correlation.rank_of_best, subset, full, human)
 
 
 def swaps(subset: Scores, full: Scores, *, human: str | None = None) -> float:
     """Number of pairs of systems whose order changes."""
-    return _of_means(system_correlation.count_swapped_pairs, subset, full, human)
+    return _compare_means(system_correlation.count_swapped_pairs, subset, full, human)
 
 
 def top_dice(
     subset: Scores, full: Scores, *, test: str = "analytic", rule: str = "any", human: str | None = None
 ) -> float:
     """Dice coefficient of the best clusters; `test` and `rule` as in `clusters`."""
-    some, everything = _both(subset, full, human)
+    some, everything = _read_both(subset, full, human)
     return system_correlation.dice(clusters(some, test=test, rule=rule), clusters(everything, test=test, rule=rule))
 
 
 def mae(subset: Scores, full: Scores, *, human: str | None = None) -> float:
     """Mean absolute error of the systems' means."""
-    some, everything = _both(subset, full, human)
-    return float(np.abs(_means(some) - _means(everything)).mean())
+    some, everything = _read_both(subset, full, human)
+    return float(np.abs(_nan_means(some) - _nan_means(everything)).mean())
 
 
 def rmse(subset: Scores, full: Scores, *, human: str | None = None) -> float:
     """Root mean squared error of the systems' means."""
-    some, everything = _both(subset, full, human)
-    return float(np.sqrt(((_means(some) - _means(everything)) ** 2).mean()))
+    some, everything = _read_both(subset, full, human)
+    return float(np.sqrt(((_nan_means(some) - _nan_means(everything)) ** 2).mean()))
 
 
 SHARES = tuple(round(0.05 * k, 2) for k in range(1, 11))
@@ -167,8 +174,8 @@ def random_spa(
     >>> random_spa([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], [1.0])
     array([1.])
     """
-    _check_shares(shares)
-    table = _table(full, None, human)
+    _validate_shares(shares)
+    table = _read_table(full, None, human)
     if not np.isfinite(table).all():
         raise DataError("some scores are missing; random samples need all of them: drop items or systems first")
     rng = np.random.default_rng(seed)
@@ -176,7 +183,7 @@ def random_spa(
     return np.array([pairwise.random_spa(table, n, rng, error=error).value for n in sizes])
 
 
-def _check_shares(shares: Sequence[float]) -> None:
+def _validate_shares(shares: Sequence[float]) -> None:
     if not len(shares) or not all(0 < share <= 1 for share in shares):
         raise OptionError(f"shares are {list(shares)}; each lies above 0 and is at most 1, for instance 0.05")
 
@@ -206,26 +213,26 @@ def parity(
     """
     if targets is not None and len(targets) != len(shares):
         raise OptionError(f"{len(targets)} targets for {len(shares)} shares; give one target for each share")
-    _check_shares(shares)
+    _validate_shares(shares)
     wanted = random_spa(full, shares, human=human) if targets is None else np.asarray(targets, dtype=np.float64)
     curve = spa_curve(order, full, human=human)
-    total = len(_table(full, None, human))
+    total = len(_read_table(full, None, human))
     parts = np.arange(1, len(curve) + 1) / total
-    reached = first_crossings(parts, curve, wanted, between=False)
-    return parity_of(reached, np.asarray(shares, dtype=np.float64)).value
+    reached = find_first_crossings(parts, curve, wanted, between=False)
+    return compute_parity(reached, np.asarray(shares, dtype=np.float64)).value
 
 
 # -- inside --------------------------------------------------------------------------------------------------------
 
 
-def _of_means(measure: Any, subset: Scores, full: Scores, human: str | None) -> float:
-    some, everything = _both(subset, full, human)
-    return float(measure(_means(some)[None], _means(everything))[0])
+def _compare_means(measure: Any, subset: Scores, full: Scores, human: str | None) -> float:
+    some, everything = _read_both(subset, full, human)
+    return float(measure(_nan_means(some)[None], _nan_means(everything))[0])
 
 
-def _both(subset: Scores, full: Scores, human: str | None) -> tuple[FloatArray, FloatArray]:
-    everything = _table(full, None, human)
-    some = _table(subset, full if isinstance(full, EvalSet) else None, human)
+def _read_both(subset: Scores, full: Scores, human: str | None) -> tuple[FloatArray, FloatArray]:
+    everything = _read_table(full, None, human)
+    some = _read_table(subset, full if isinstance(full, EvalSet) else None, human)
     if some.shape[1] != everything.shape[1]:
         raise DataError(f"the subset has {some.shape[1]} systems and the whole {everything.shape[1]}; they must match")
     if isinstance(subset, EvalSet) and isinstance(full, EvalSet) and subset.systems != full.systems:
@@ -233,7 +240,7 @@ def _both(subset: Scores, full: Scores, human: str | None) -> tuple[FloatArray, 
     return some, everything
 
 
-def _table(scores: Scores, whole: EvalSet | None, human: str | None) -> FloatArray:
+def _read_table(scores: Scores, whole: EvalSet | None, human: str | None) -> FloatArray:
     if isinstance(scores, Selection):
         if whole is None:
             raise OptionError("a selection needs the data it was made from: give them as `full`")
@@ -251,7 +258,7 @@ def _table(scores: Scores, whole: EvalSet | None, human: str | None) -> FloatArr
     return table
 
 
-def _means(table: FloatArray) -> FloatArray:
+def _nan_means(table: FloatArray) -> FloatArray:
     present = np.isfinite(table)
     count = present.sum(axis=0)
     total = np.where(present, table, 0.0).sum(axis=0)

@@ -12,8 +12,8 @@ from sacrebleu.metrics.ter import TER
 import aliquot
 from aliquot import EvalSet
 from aliquot.errors import OptionError
-from aliquot.metric_eval.corpus import corpus_metrics
-from aliquot.metric_eval.metric_inputs import metric_inputs
+from aliquot.metric_eval.corpus import compute_corpus_metrics
+from aliquot.metric_eval.metric_inputs import build_inputs
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +59,8 @@ def data() -> EvalSet:
 
 
 def test_scores_on_all_items_are_sacrebleus(data):
-    campaign = metric_inputs([data]).campaigns[0]
-    found = corpus_metrics(campaign, "bleu,chrf:word_order=2,ter")
+    campaign = build_inputs([data]).campaigns[0]
+    found = compute_corpus_metrics(campaign, "bleu,chrf:word_order=2,ter")
     references = data.items["reference"].to_list()
     for metric, peer, sign in zip(found, (BLEU(), CHRF(word_order=2), TER()), (1, 1, -1), strict=True):
         expected = [sign * peer.corpus_score(data.outputs[name].to_list(), [references]).score for name in "ABC"]

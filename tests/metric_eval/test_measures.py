@@ -12,7 +12,15 @@ from scipy import stats
 from aliquot import meta
 from aliquot.compat import evaluate
 from aliquot.errors import NameUnknownError, OptionError
-from aliquot.metric_eval.measures import MEASURES, Outcomes, Truth, chosen_measures, clusters_of, p_values, truth_of
+from aliquot.metric_eval.measures import (
+    MEASURES,
+    Outcomes,
+    Truth,
+    cluster_by_p,
+    compute_p_values,
+    compute_truth,
+    select_measures,
+)
 from aliquot.stats.pairwise import permutation_p
 
 SYSTEMS = 5
@@ -24,10 +32,14 @@ def make(replays: int = 12, seed: int = 3) -> tuple[Outcomes, Truth, np.ndarray]
     samples = [scores[rng.choice(60, 20, replace=False)] for _ in range(replays)]
     means = np.array([sample.mean(axis=0) for sample in samples])
     half = np.array([1.9 * sample.std(axis=0, ddof=1) / np.sqrt(20) for sample in samples])
-    own = np.array([p_values(sample) for sample in samples])
+    own = np.array([compute_p_values(sample) for sample in samples])
     surer = own**2 / (own**2 + (1 - own) ** 2)
-    clusters = np.array([clusters_of(m, p) for m, p in zip(means, own, strict=True)])
-    return Outcomes(means, half, own, surer, clusters, rng.random(replays), tuple(samples)), truth_of(scores), scores
+    clusters = np.array([cluster_by_p(m, p) for m, p in zip(means, own, strict=True)])
+    return (
+        Outcomes(means, half, own, surer, clusters, rng.random(replays), tuple(samples)),
+        compute_truth(scores),
+        scores,
+    )
 
 
 OUTCOMES, TRUTH, SCORES = make()
@@ -45,11 +57,11 @@ def test_truth_is_means_and_p_values_of_all_items():
     np.testing.assert_allclose(TRUTH.means, SCORES.mean(axis=0))
     d = SCORES[:, 0] - SCORES[:, 3]
     assert TRUTH.p[0, 3] == pytest.approx(stats.norm.sf(d.sum() / np.sqrt((d**2).sum())))
-    by_flips = truth_of(SCORES, "permutation", seed=4)
+    by_flips = compute_truth(SCORES, "permutation", seed=4)
     np.testing.assert_array_equal(by_flips.p, permutation_p(SCORES, seed=4))
     assert np.abs(by_flips.p - TRUTH.p).max() < 0.05
     with pytest.raises(NameUnknownError, match="unknown test 't'"):
-        p_values(SCORES, "t")
+        compute_p_values(SCORES, "t")
 
 
 @pytest.mark.parametrize(("name", "field"), [("spa", "p"), ("spa_full", "p_full")])
@@ -86,14 +98,14 @@ def test_the_best_system():
 
 
 def test_clusters():
-    found = [clusters_of(m, p) for m, p in zip(OUTCOMES.means, OUTCOMES.p, strict=True)]
+    found = [cluster_by_p(m, p) for m, p in zip(OUTCOMES.means, OUTCOMES.p, strict=True)]
     np.testing.assert_array_equal(measured("clusters"), [c.max() for c in found])
     best = {int(at) for at in np.flatnonzero(TRUTH.clusters == 1)}
     for numbers, dice in zip(found, measured("top_dice"), strict=True):
         ours = {int(at) for at in np.flatnonzero(numbers == 1)}
         assert dice == pytest.approx(2 * len(ours & best) / (len(ours) + len(best)))
     with pytest.raises(NameUnknownError, match="unknown rule 'all'"):
-        clusters_of(TRUTH.means, TRUTH.p, rule="all")
+        cluster_by_p(TRUTH.means, TRUTH.p, rule="all")
 
 
 def algorithm_1(scores: np.ndarray) -> list[list[int]]:
@@ -217,7 +229,7 @@ def test_weighted_tau_counts_the_top_most():
 
 def test_identical_systems_and_one_system():
     flat = np.repeat(np.random.default_rng(1).normal(size=(30, 1)), 3, axis=1)
-    truth, p = truth_of(flat), p_values(flat[:10])[None]
+    truth, p = compute_truth(flat), compute_p_values(flat[:10])[None]
     outcomes = Outcomes(flat[:10].mean(axis=0)[None], np.ones((1, 3)), p, p, truth.clusters[None], np.ones(1))
     assert measured("spa", outcomes, truth)[0] == 1.0
     assert measured("accuracy", outcomes, truth)[0] == 1.0
@@ -225,22 +237,22 @@ def test_identical_systems_and_one_system():
     assert measured("clusters", outcomes, truth)[0] == 1.0
     assert measured("top_dice", outcomes, truth)[0] == 1.0
     assert np.isnan(measured("kendall", outcomes, truth)[0])
-    lone = truth_of(flat[:, :1])
+    lone = compute_truth(flat[:, :1])
     alone = Outcomes(lone.means[None], np.ones((1, 1)), p[:, :1, :1], p[:, :1, :1], lone.clusters[None], np.ones(1))
     assert np.isnan(measured("spa", alone, lone)[0])
 
 
 def test_measures_are_chosen_by_name():
-    assert len(chosen_measures(None)) == len(MEASURES) - 6 == 20
-    assert not any(measure.name.endswith("_published") for measure in chosen_measures(None))
-    assert [m.name for m in chosen_measures(["mae", "spa", "mae"])] == ["mae", "spa"]
-    assert [m.name for m in chosen_measures("mae, spa")] == ["mae", "spa"]
+    assert len(select_measures(None)) == len(MEASURES) - 6 == 20
+    assert not any(measure.name.endswith("_published") for measure in select_measures(None))
+    assert [m.name for m in select_measures(["mae", "spa", "mae"])] == ["mae", "spa"]
+    assert [m.name for m in select_measures("mae, spa")] == ["mae", "spa"]
     assert MEASURES["spa_full"].against == "spa"
     assert MEASURES["mae"].against == "mae"
     with pytest.raises(NameUnknownError, match="did you mean 'mae'"):
-        chosen_measures(["mea"])
+        select_measures(["mea"])
     for nothing in ("", ","):
         with pytest.raises(OptionError, match="no measure is named"):
-            chosen_measures(nothing)
+            select_measures(nothing)
     with pytest.raises(OptionError, match="no measure is named"):
-        chosen_measures([])
+        select_measures([])

@@ -13,8 +13,8 @@ from aliquot.annotation.judgment_noise import judgments_of_score
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import DataError, NameUnknownError, OptionError
-from aliquot.metric_eval.metric_inputs import metric_inputs
-from aliquot.metric_eval.metric_value import PerfectAnnotator, perfect_annotator
+from aliquot.metric_eval.metric_inputs import build_inputs
+from aliquot.metric_eval.metric_value import PerfectAnnotator, estimate_perfect_annotator
 from aliquot.stats.arrays import FloatArray
 
 
@@ -54,7 +54,7 @@ def rows_of(data: EvalSet) -> pl.DataFrame:
 
 
 def found(data: EvalSet, human: str = "human") -> PerfectAnnotator:
-    return perfect_annotator(metric_inputs([data], human, ["m"]).campaigns[0])[0]
+    return estimate_perfect_annotator(build_inputs([data], human, ["m"]).campaigns[0])[0]
 
 
 def world(
@@ -152,7 +152,7 @@ def test_repeats_of_one_annotator():
     table = rows_of(data).with_columns(annotator=pl.lit("solo"))
     data = replace(data, judgments=Judgments(table))
     with pytest.raises(DataError, match="one annotator, whose repeats do not count"):
-        perfect_annotator(metric_inputs([data], "human", ["m"]).campaigns[0])
+        estimate_perfect_annotator(build_inputs([data], "human", ["m"]).campaigns[0])
 
 
 def test_a_single_annotator_who_judged_everything_once():
@@ -170,7 +170,7 @@ def test_judgments_of_something_else():
     rng = np.random.default_rng(9)
     data = judged(rng.normal(size=(2, 50, 3)), human=rng.normal(size=(50, 3)))
     with pytest.raises(DataError, match="'human' is not the mean of any of the judgments"):
-        perfect_annotator(metric_inputs([data], "human", ["m"]).campaigns[0])
+        estimate_perfect_annotator(build_inputs([data], "human", ["m"]).campaigns[0])
 
 
 def test_marked_judgments_and_controls_do_not_count():
@@ -190,7 +190,7 @@ def test_noise_that_is_all_there_is():
     noise = rng.normal(size=(2, 40, 3))
     noise[1] = -noise[0]  # two answers on an output differ more than outputs do
     data = judged(noise + np.array([1e-4, 0, 0]))
-    row, notes = perfect_annotator(metric_inputs([data], "human", ["m"]).campaigns[0])
+    row, notes = estimate_perfect_annotator(build_inputs([data], "human", ["m"]).campaigns[0])
     assert np.isinf(row.ratio)
     assert any("infinite" in note for note in notes)
     report = aliquot.metrics(data, metrics=["m"], trials=50, permutations=5)

@@ -16,7 +16,7 @@ from scipy import stats
 import aliquot
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import DataError, NameUnknownError, OptionError
-from aliquot.metric_eval.metric_errors import Worth, verdict_of
+from aliquot.metric_eval.metric_errors import Worth, write_verdict
 from aliquot.metric_eval.metrics import PARTS, TABLES
 from aliquot.stats.arrays import FloatArray
 
@@ -191,8 +191,8 @@ def test_the_verdict_in_words(judgments, low, bias, pairs, words):
         )
 
     rows = [row("A", 1.0), row("B", judgments)] if judgments > 1 else [row("B", judgments)]
-    assert verdict_of(rows).startswith(f"On these data {words}")
-    both = verdict_of([*rows, row("C", 3.0, human="other")])
+    assert write_verdict(rows).startswith(f"On these data {words}")
+    both = write_verdict([*rows, row("C", 3.0, human="other")])
     assert both.startswith("Against 'h': On these data")
     assert "Against 'other': On these data no metric replaces more than 3 single judgments" in both
 

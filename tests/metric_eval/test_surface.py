@@ -29,9 +29,9 @@ REFERENCES = ["the cat is on the mat", "Ein Haus steht.", "我喜欢吃苹果。
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("ALIQUOT_CACHE", str(tmp_path / "cache"))
-    surface_cache._memory.clear()
+    surface_cache._memory_cache.clear()
     yield tmp_path / "cache"
-    surface_cache._memory.clear()
+    surface_cache._memory_cache.clear()
 
 
 @pytest.fixture
@@ -103,10 +103,10 @@ def test_a_second_time_nothing_is_computed(data, own_cache, monkeypatch):
     monkeypatch.setattr(CHRF, "get_signature", lambda _: first.scores[0].signature)
     with pytest.raises(RuntimeError, match="computed"):
         CHRF().sentence_score("a", ["a"])
-    monkeypatch.setattr("aliquot.metric_eval.surface.made", lambda *_: Scorer(CHRF(), "first"))
+    monkeypatch.setattr("aliquot.metric_eval.surface.make_scorer", lambda *_: Scorer(CHRF(), "first"))
     again = surface(data, "chrf")
     np.testing.assert_array_equal(again.data.scores["chrf"], first.data.scores["chrf"])
-    surface_cache._memory.clear()  # from the disk
+    surface_cache._memory_cache.clear()  # from the disk
     assert len(list(own_cache.rglob("*.npy"))) == 2
     np.testing.assert_array_equal(surface(data, "chrf").data.scores["chrf"], first.data.scores["chrf"])
     with pytest.raises(RuntimeError, match="computed"):
@@ -138,7 +138,7 @@ def test_a_damaged_cache_is_computed_anew(data, own_cache, damage):
     first = surface(data, "chrf")
     for path in own_cache.rglob("*.npy"):
         path.write_bytes(damage)
-    surface_cache._memory.clear()
+    surface_cache._memory_cache.clear()
     np.testing.assert_array_equal(surface(data, "chrf").data.scores["chrf"], first.data.scores["chrf"])
 
 
@@ -151,7 +151,7 @@ def test_a_cache_that_cannot_be_written_is_none(data, tmp_path, monkeypatch):
 def test_without_cache_nothing_is_kept(data, own_cache):
     surface(data, "chrf", cache=False)
     assert not own_cache.exists()
-    assert not surface_cache._memory
+    assert not surface_cache._memory_cache
 
 
 def test_the_reference_itself_is_no_system():

@@ -17,7 +17,7 @@ from aliquot.errors import DataError, NameUnknownError, OptionError
 from aliquot.estimation.estimate import Estimates
 from aliquot.planning.plan_inputs import Pilot, pilot_sample
 from aliquot.planning.result import CampaignPlan
-from aliquot.simulation.setup import replay_method
+from aliquot.simulation.setup import resolve_method
 from aliquot.stats.multiple_testing import adjust_p_values
 
 
@@ -73,7 +73,7 @@ def test_pilots_foresee_widths_and_accuracy(campaign, replayed):
 def test_a_whole_campaign_foreseen_is_the_campaign_replayed(campaign, replayed, method):
     """239 of 240 items judged: the widths of any smaller sample are those of the replays."""
     pilot = Pilot(pilot_sample(judged_only(campaign, np.arange(1, 240)))[0])
-    future, _ = pilot.foreseen(replay_method(method, campaign), 72)
+    future, _ = pilot.foreseen(resolve_method(method, campaign), 72)
     width = 2 * stdtrit(future.freedom(), 0.975) * np.sqrt(np.diag(future.covariance)).mean()
     assert width == pytest.approx(replayed.curve(method)[1].width, rel=0.06)
 
@@ -226,7 +226,7 @@ def test_another_test_set_and_any_test_set(pilot):
     endless = planned(pilot, budgets=[60], beyond=True).curve("auto")[0]
     assert here.width < larger.width < endless.width * 1.001
     sample, _ = pilot_sample(pilot)
-    random = replay_method("random", pilot)
+    random = resolve_method("random", pilot)
     small, large = (Pilot(sample, copies=copies).foreseen(random, 60)[0].covariance[0, 0] for copies in (1.0, 10.0))
     # The pilot's residuals are the same: only 1/n - 1/N differs.
     assert large / small == pytest.approx((1 / 60 - 1 / 2400) / (1 / 60 - 1 / 240), rel=0.02)
@@ -346,7 +346,7 @@ def test_the_chance_of_a_pair_is_that_of_its_final_estimate(pilot):
     data = pilot.keep(systems=["sys2", "sys3"])
     found = planned(data, budgets=[100], draws=20000, target="given")
     known = Pilot(pilot_sample(data)[0])
-    final = known.forecast(replay_method("auto", data), 100)
+    final = known.forecast(resolve_method("auto", data), 100)
     spread = known.known[0, 0] + known.known[1, 1] - 2 * known.known[0, 1] - final.pair_se[0, 0, 1] ** 2
     gap, bound = found.pairs[0].difference, final.pair_half[0, 0, 1]
     wanted = ndtr((gap - bound) / np.sqrt(spread)) + ndtr((-gap - bound) / np.sqrt(spread))
@@ -407,7 +407,7 @@ def test_no_metrics_no_documents_no_sources():
     """`auto` is then a plain random sample with its mean; nothing is gained, and that is said."""
     data = synthetic(items=60, systems=3, metrics={}, document_length=0, texts=False, annotators=0, seed=2)
     found = planned(judged_only(data, np.arange(25)), budgets="20%,50%")
-    assert replay_method("auto", data).selector.name == "segments"
+    assert resolve_method("auto", data).selector.name == "segments"
     assert "gains nothing" in " ".join(planned(judged_only(data, np.arange(25)), budget=40).recommendation.text)
     assert found.recommendation.judged == 25
 

@@ -11,7 +11,7 @@ import pytest
 from tests.real.conftest import load_real
 
 import aliquot
-from aliquot.simulation.setup import population
+from aliquot.simulation.setup import keep_complete
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the shared campaigns are not here")
@@ -22,7 +22,7 @@ def campaign(name: str, human: str | None, references: list[str]) -> aliquot.Eva
     data = load_real(name)
     data = data.with_human(human) if human else data
     data = data.drop(systems=references) if references else data
-    return population(data)[0]
+    return keep_complete(data)[0]
 
 
 def thinned(data: aliquot.EvalSet, share: float, each: int, rng: np.random.Generator, *, rare: bool) -> aliquot.EvalSet:

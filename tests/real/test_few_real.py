@@ -21,7 +21,7 @@ from aliquot.estimation.past import with_past
 from aliquot.estimation.pipeline import infer
 from aliquot.estimation.sample import Sample
 from aliquot.sampling.designs import pps
-from aliquot.simulation.setup import population as complete_population
+from aliquot.simulation.setup import keep_complete as complete_population
 from aliquot.stats.arrays import FloatArray
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"

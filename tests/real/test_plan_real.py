@@ -15,7 +15,7 @@ from aliquot import AliquotWarning
 from aliquot.cli.main import run
 from aliquot.planning.plan_inputs import Pilot, pilot_sample
 from aliquot.planning.result import CampaignPlan
-from aliquot.simulation.setup import population, replay_method
+from aliquot.simulation.setup import keep_complete, resolve_method
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 if not (SHARED / "wmt23-en-de.jsonl.gz").exists():
@@ -34,7 +34,7 @@ CAMPAIGNS = {
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_a_pilot_foresees_the_campaign(name):
     """Mean over 6 pilots of 10%: widths at 30% within 15% of simulate's, accuracy within 6 points."""
-    data, _ = population(load_real(name).drop(systems=list(CAMPAIGNS[name])))
+    data, _ = keep_complete(load_real(name).drop(systems=list(CAMPAIGNS[name])))
     simulated = aliquot.simulate(
         data, ["random", "auto"], ["30%"], repeats=20, measures=["width", "accuracy"], seed=1, parity=False
     )
@@ -50,7 +50,7 @@ def test_a_pilot_foresees_the_campaign(name):
         accuracies.append(plan.curve("auto")[-1].accuracy - found["auto", "accuracy"])
         pilot = Pilot(pilot_sample(part, None, chosen)[0])
         for method, seen in widths.items():
-            future, _ = pilot.foreseen(replay_method(method, data), round(0.3 * data.n_items))
+            future, _ = pilot.foreseen(resolve_method(method, data), round(0.3 * data.n_items))
             width = 2 * stdtrit(future.freedom(), 0.975) * np.sqrt(np.diag(future.covariance)).mean()
             seen.append(width / found[method, "width"])
     for seen in widths.values():

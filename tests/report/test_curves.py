@@ -16,7 +16,7 @@ import aliquot
 from aliquot.errors import MissingExtraError, NameUnknownError, OptionError, OutputError
 from aliquot.report.figures import COLOURS, ENDINGS, apart, draw_curves, lines_of
 from aliquot.simulation.simulate import Simulation
-from aliquot.simulation.units import Cell
+from aliquot.simulation.units import ReplayCell
 
 pytest.importorskip("matplotlib", reason="pictures are an extra: pip install 'aliquot[report]'")
 
@@ -32,7 +32,7 @@ def result() -> Simulation:
 
 def made(methods: list[str], sets: list[str], value: float = 0.5, repeats: int = 5) -> Simulation:
     cells = [
-        Cell(data, method, share, share, True, "mae", value + 0.01 * at, 0.01, 10, repeats)
+        ReplayCell(data, method, share, share, True, "mae", value + 0.01 * at, 0.01, 10, repeats)
         for data in sets
         for at, method in enumerate(methods)
         for share in (0.1, 0.5)
@@ -102,7 +102,7 @@ def test_values_that_are_not_known_leave_gaps(tmp_path, recwarn):
     nothing = made(["random", "auto"], ["past"], value=float("nan"))
     draw_curves(nothing, "mae", tmp_path / "nothing.svg")
     some = list(made(["random", "auto"], ["past"]).cells)
-    some[-1] = Cell(**{**vars(some[-1]), "value": float("nan"), "error": float("nan"), "repeats": 0})
+    some[-1] = ReplayCell(**{**vars(some[-1]), "value": float("nan"), "error": float("nan"), "repeats": 0})
     draw_curves(Simulation(tuple(some), (), (), ""), "mae", tmp_path / "some.svg")
     assert "auto" in (tmp_path / "some.svg").read_text()
     assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]

@@ -25,8 +25,8 @@ from aliquot.report import verdicts
 from aliquot.report.compare_verdicts import COMPARED
 from aliquot.report.verdicts import pairs_verdict
 from aliquot.simulation.simulate import Simulation
-from aliquot.simulation.summary import EVERYTHING, Row
-from aliquot.simulation.units import Cell
+from aliquot.simulation.summary import ALL_SETS, MethodSummary
+from aliquot.simulation.units import ReplayCell
 
 NAN = math.nan
 
@@ -190,12 +190,12 @@ class TestAgreement:
 
 
 def row(method, measure, parity, gain, data="d"):
-    return Row(data, method, measure, 0.5, 0.01, 0.8, parity, 0.01, parity, 0, parity, gain)
+    return MethodSummary(data, method, measure, 0.5, 0.01, 0.8, parity, 0.01, parity, 0, parity, gain)
 
 
 def simulation(*rows, **options):
     cells = tuple(
-        Cell("d", "random", share, share, True, "mae", 0.5, 0.01, 200 * share, 100) for share in (0.1, 0.2, 0.4)
+        ReplayCell("d", "random", share, share, True, "mae", 0.5, 0.01, 200 * share, 100) for share in (0.1, 0.2, 0.4)
     )
     return Simulation(cells, rows, (), "", **options)
 
@@ -222,7 +222,7 @@ class TestSimulate:
     def test_other_methods_and_several_sets(self):
         assert "metric_var gives" in verdict(simulation(row("metric_var", "mae", 0.6, "better")))
         assert verdict(simulation(row("random", "mae", 1.0, "unclear"))).startswith("Only random samples")
-        several = [row("auto", "mae", 0.6, "better", data=name) for name in ("d", "e", EVERYTHING)]
+        several = [row("auto", "mae", 0.6, "better", data=name) for name in ("d", "e", ALL_SETS)]
         assert verdict(simulation(*several)).startswith("On these 2 sets, on average, the default")
         assert "add mae" in verdict(simulation(row("auto", "coverage", NAN, "unclear")))
 

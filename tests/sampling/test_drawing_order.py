@@ -15,8 +15,8 @@ from aliquot.core.evalset import EvalSet, take_rows
 from aliquot.core.selection import Selection
 from aliquot.sampling.drawing_order import drawing_order, natural_order, reading_order, reordered
 from aliquot.sampling.methods import all_methods
-from aliquot.simulation.replay import Stage, draw
-from aliquot.simulation.setup import BudgetPoint, replay_method
+from aliquot.simulation.replay import ReplaySet, draw_items
+from aliquot.simulation.setup import BudgetPoint, resolve_method
 
 DATA = aliquot.synthetic(items=60, systems=4, seed=3)
 NAMED = EvalSet(
@@ -121,8 +121,8 @@ def test_a_replay_does_not_depend_on_the_lines():
         drawn = [
             [
                 data.ids[row]
-                for row in draw(
-                    Stage(data), replay_method(spec, data), BudgetPoint(0.3, 0.3), np.random.default_rng(1)
+                for row in draw_items(
+                    ReplaySet(data), resolve_method(spec, data), BudgetPoint(0.3, 0.3), np.random.default_rng(1)
                 ).rows
             ]
             for data in (NAMED, other)

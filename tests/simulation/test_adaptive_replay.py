@@ -8,8 +8,8 @@ import pytest
 import aliquot
 from aliquot import synthetic
 from aliquot.errors import AliquotError
-from aliquot.simulation.adaptive import allocations, run_until_decided, wrong_decisions
-from aliquot.simulation.setup import replay_method
+from aliquot.simulation.adaptive import count_wrong_decisions, run_allocator, run_until_decided
+from aliquot.simulation.setup import resolve_method
 
 PUBLISHED = "allocate:policy=(rank:power=1),model=means,equal=yes+mean"
 
@@ -58,7 +58,7 @@ def test_the_same_seed_gives_the_same_table_on_any_number_of_processes(campaign)
 
 def test_budgets_may_be_cost(campaign):
     costs = np.linspace(1.0, 5.0, 60)
-    (allocator,) = allocations(campaign, campaign.human_score(), [0.3], 1, {}, costs)
+    (allocator,) = run_allocator(campaign, campaign.human_score(), [0.3], 1, {}, costs)
     asked = [allocator.rows[str(item)] for item in allocator.selection().ids]
     counts = np.array([len(names) for names in allocator.selection().systems or ()])
     spent = float((costs[asked] * counts).sum()) / (costs.sum() * 5)
@@ -74,15 +74,15 @@ def test_a_run_ends_when_it_is_decided(campaign):
 
 
 def test_ties_should_not_be_decided(campaign):
-    (allocator,) = allocations(campaign, campaign.human_score(), [1.0], 1, {"question": "ranking"})
+    (allocator,) = run_allocator(campaign, campaign.human_score(), [1.0], 1, {"question": "ranking"})
     picture = allocator.advice().picture
-    assert wrong_decisions(picture, campaign, campaign.human_score()) == 0
-    assert wrong_decisions(picture, campaign, np.zeros((60, 5))) == len(picture.decided) > 0
+    assert count_wrong_decisions(picture, campaign, campaign.human_score()) == 0
+    assert count_wrong_decisions(picture, campaign, np.zeros((60, 5))) == len(picture.decided) > 0
 
 
 def test_what_allocate_means_without_an_estimator(campaign):
-    assert replay_method("allocate", campaign).estimator.name == "greg"
-    assert replay_method(PUBLISHED, campaign).estimator.name == "mean"
+    assert resolve_method("allocate", campaign).estimator.name == "greg"
+    assert resolve_method(PUBLISHED, campaign).estimator.name == "mean"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aliquot.errors import OptionError
-from aliquot.simulation.setup import BudgetPoint, dense_points, parse_budgets, with_parity_points
+from aliquot.simulation.setup import BudgetPoint, add_dense_points, add_parity_points, parse_budgets
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_with_costs_only_shares_mean_anything():
 @given(st.integers(8, 3000), st.lists(st.integers(1, 100), min_size=1, max_size=5, unique=True))
 def test_budgets_for_parity_lie_around_those_asked_for(population, percents):
     asked = parse_budgets([f"{percent}%" for percent in percents], population)
-    for more in (with_parity_points(asked, population), dense_points(asked, population)):
+    for more in (add_parity_points(asked, population), add_dense_points(asked, population)):
         shares = [point.share for point in more]
         assert shares == sorted(shares)
         assert [point for point in more if point.asked] == asked

@@ -13,7 +13,7 @@ import pytest
 
 import aliquot
 from aliquot.errors import DataError, NameUnknownError, OptionError
-from aliquot.simulation.by_annotator import by_annotator, simulations
+from aliquot.simulation.by_annotator import replay_annotators, split_by_annotator
 
 DATA = aliquot.synthetic(items=80, systems=2, seed=5, annotators=2)
 STRATIFIED = "stratified:bins=document,rounding=nearest+stratified"
@@ -30,7 +30,7 @@ def tables() -> dict[str, np.ndarray]:
 
 
 def test_there_is_a_simulation_for_each_annotator_and_system():
-    parts = list(simulations(DATA, None, []))
+    parts = list(split_by_annotator(DATA, None, []))
     expected = {name: sorted(values) for name, values in tables().items() if len(values) >= 20}
     assert {part.name.removeprefix(f"{DATA.name} "): sorted(part.human_score()[:, 0]) for part in parts} == expected
     for part in parts:
@@ -44,10 +44,10 @@ def test_there_is_a_simulation_for_each_annotator_and_system():
 
 def test_the_error_of_random_samples_is_the_textbooks():
     """Mean absolute error of a normal mean: sqrt(2 / pi) times its standard error, over all simulations."""
-    study = by_annotator(DATA, "random", "30%", repeats=400)
+    study = replay_annotators(DATA, "random", "30%", repeats=400)
     (row,) = study.summary()
     expected = []
-    for part in simulations(DATA, None, []):
+    for part in split_by_annotator(DATA, None, []):
         scores = part.human_score()[:, 0]
         n = round(0.3 * len(scores))
         expected.append(scores.std(ddof=1) * math.sqrt((1 / n - 1 / len(scores)) * 2 / math.pi))
@@ -58,7 +58,7 @@ def test_the_error_of_random_samples_is_the_textbooks():
 
 
 def test_wins_are_counted_by_simulation_and_budget():
-    study = by_annotator(DATA, ["segments+cv", "segments+mean"], ["20%", "40%"], repeats=40)
+    study = replay_annotators(DATA, ["segments+cv", "segments+mean"], ["20%", "40%"], repeats=40)
     rows = {(row.method, row.budget): row for row in study.rows if not math.isnan(row.budget)}
     better, same = (np.mean([rows[m, b].win for b in (0.2, 0.4)]) for m in ("segments+cv", "segments+mean"))
     over = {row.method: row for row in study.summary()}
@@ -66,7 +66,7 @@ def test_wins_are_counted_by_simulation_and_budget():
     assert over["segments+cv"].error < over["random"].error
     assert better > same
     assert {row.win * study.simulations % 1 for row in rows.values() if not math.isnan(row.win)} == {0.0}
-    again = by_annotator(DATA, ["segments+cv", "segments+mean"], ["20%", "40%"], repeats=40, jobs=2)
+    again = replay_annotators(DATA, ["segments+cv", "segments+mean"], ["20%", "40%"], repeats=40, jobs=2)
     assert again.to_dict() == study.to_dict()
     document = json.loads(json.dumps(study.to_dict(), allow_nan=False))
     assert document["rows"][0]["win"] is None
@@ -75,7 +75,7 @@ def test_wins_are_counted_by_simulation_and_budget():
 
 def test_bounds_of_the_paper_are_far_wider_than_needed():
     wide, narrow, t = (
-        by_annotator(DATA, "random", "30%", repeats=30, **given).summary()[0]
+        replay_annotators(DATA, "random", "30%", repeats=30, **given).summary()[0]
         for given in ({"interval": "hoeffding"}, {"interval": "hoeffding", "value_range": (0, 5)}, {})
     )
     assert wide.coverage == 1.0
@@ -85,7 +85,7 @@ def test_bounds_of_the_paper_are_far_wider_than_needed():
 
 
 def test_data_without_judgments_replay_the_scores():
-    study = by_annotator(replace(DATA, judgments=None), STRATIFIED, "30%", repeats=3)
+    study = replay_annotators(replace(DATA, judgments=None), STRATIFIED, "30%", repeats=3)
     assert study.simulations == 2
     assert "no single judgments" in study.notes[0]
 
@@ -110,14 +110,14 @@ def test_simulate_takes_the_interval():
 
 def test_slips():
     with pytest.raises(NameUnknownError, match="unknown interval 'bootstrap'"):
-        by_annotator(DATA, interval="bootstrap")
+        replay_annotators(DATA, interval="bootstrap")
     with pytest.raises(OptionError, match="--range is for --interval hoeffding"):
         aliquot.simulate(DATA, "random", "30%", value_range=(0, 1))
     with pytest.raises(DataError, match="no annotator judged 20 items"):
-        by_annotator(aliquot.synthetic(items=12, systems=2, seed=1))
+        replay_annotators(aliquot.synthetic(items=12, systems=2, seed=1))
 
 
-@pytest.mark.parametrize("study", [aliquot.simulate, by_annotator])
+@pytest.mark.parametrize("study", [aliquot.simulate, replay_annotators])
 def test_scores_outside_the_range_are_noted_once(study):
     data = aliquot.synthetic(items=60, systems=2, seed=1)
     least = float(data.human_score().min())

@@ -10,7 +10,7 @@ import pytest
 
 import aliquot
 from aliquot.errors import MissingExtraError, OptionError
-from aliquot.simulation.protocols import protocols
+from aliquot.simulation.protocols import replay_protocols
 
 METHODS = ["random", "auto", "metric_var:metric=metricA"]
 
@@ -43,7 +43,7 @@ def test_errors_come_back_from_workers(past, address):
 
 
 def test_the_protocols_too(past, address):
-    here, there = protocols(past, runs=3), protocols(past, runs=3, engine=f"dask://{address}")
+    here, there = replay_protocols(past, runs=3), replay_protocols(past, runs=3, engine=f"dask://{address}")
     assert there.rows == here.rows
 
 

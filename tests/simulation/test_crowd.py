@@ -11,31 +11,31 @@ import pytest
 import aliquot
 from aliquot.cli.main import run
 from aliquot.errors import OptionError
-from aliquot.metric_eval.measures import chosen_measures
-from aliquot.simulation.replay import Stage
-from aliquot.simulation.setup import BudgetPoint, replay_method
-from aliquot.simulation.units import _chosen, crowd_replays, crowd_systems, measured, others
+from aliquot.metric_eval.measures import select_measures
+from aliquot.simulation.replay import ReplaySet
+from aliquot.simulation.setup import BudgetPoint, resolve_method
+from aliquot.simulation.units import _choose_by_crowd, compute_measures, draw_crowd, exclude_crowd, run_crowd_replays
 
 DATA = aliquot.synthetic(items=60, systems=8, seed=4)
-STAGE = Stage(DATA, crowd=4)
+STAGE = ReplaySet(DATA, crowd=4)
 
 
 def replay(method: str, repeats: int = 3, share: float = 0.3, data: aliquot.EvalSet = DATA):
-    plan = replay_method(method, data, "metricA")
-    return list(crowd_replays(Stage(data, crowd=4), plan, [BudgetPoint(share, share)], repeats, 0, [[1, 2]]))
+    plan = resolve_method(method, data, "metricA")
+    return list(run_crowd_replays(ReplaySet(data, crowd=4), plan, [BudgetPoint(share, share)], repeats, 0, [[1, 2]]))
 
 
 def test_crowds_differ_between_replays_and_not_between_methods():
-    crowds = [crowd_systems(DATA, 4, 0, repeat) for repeat in range(30)]
+    crowds = [draw_crowd(DATA, 4, 0, repeat) for repeat in range(30)]
     assert all(len(set(crowd)) == 4 for crowd in crowds)
     assert len({tuple(crowd) for crowd in crowds}) > 15
     assert {name for crowd in crowds for name in crowd} == set(DATA.systems)
-    assert crowds == [crowd_systems(DATA, 4, 0, repeat) for repeat in range(30)]
+    assert crowds == [draw_crowd(DATA, 4, 0, repeat) for repeat in range(30)]
 
 
 def test_the_truth_is_about_the_others():
     for repeat, rest, outcomes in replay("metric_var"):
-        crowd = crowd_systems(DATA, 4, 0, repeat)
+        crowd = draw_crowd(DATA, 4, 0, repeat)
         assert rest.evalset.systems == tuple(name for name in DATA.systems if name not in crowd)
         assert outcomes[0] is not None
         assert outcomes[0].means.shape == (4,)
@@ -44,22 +44,25 @@ def test_the_truth_is_about_the_others():
 @pytest.mark.parametrize("method", ["metric_var", "metric_avg", "diversity", "pps:size=difficulty"])
 def test_the_others_are_not_looked_at_when_choosing(method):
     """Scores and outputs of the systems evaluated may be anything; the same items are judged."""
-    crowd = crowd_systems(DATA, 4, 0, 0)
+    crowd = draw_crowd(DATA, 4, 0, 0)
     rng = np.random.default_rng(1)
     keep = np.isin(DATA.systems, crowd)
     changed = {
         name: np.where(keep, v, rng.normal(size=v.shape)) if name != "human" else v for name, v in DATA.scores.items()
     }
     spoiled = replace(DATA, scores=changed)
-    plan = replay_method(method, DATA, "metricA")
-    rows = [_chosen(Stage(d, crowd=4), plan, 0.3, crowd, np.random.default_rng(2)).rows for d in (DATA, spoiled)]
+    plan = resolve_method(method, DATA, "metricA")
+    rows = [
+        _choose_by_crowd(ReplaySet(d, crowd=4), plan, 0.3, crowd, np.random.default_rng(2)).rows
+        for d in (DATA, spoiled)
+    ]
     assert np.array_equal(rows[0], rows[1])
 
 
 def test_judging_everything_gives_the_truth():
-    measures = chosen_measures(["spa", "mae"])
+    measures = select_measures(["spa", "mae"])
     for _, rest, outcomes in replay("metric_var", share=1.0):
-        values = measured(outcomes[0], rest, measures)
+        values = compute_measures(outcomes[0], rest, measures)
         assert values["spa"] == pytest.approx([1.0])
         assert values["mae"] == pytest.approx([0.0], abs=1e-9)
 
@@ -76,7 +79,7 @@ def test_simulate_with_a_crowd_is_the_same_on_any_number_of_processes():
 
 
 def test_without_a_crowd_nothing_changes():
-    rest = others(Stage(DATA), [])
+    rest = exclude_crowd(ReplaySet(DATA), [])
     assert rest.evalset == DATA
 
 
@@ -91,7 +94,7 @@ def test_systems_without_metrics_are_no_crowd():
     for name in DATA.metrics:
         scores[name][:, [0, 3]] = np.nan
     partly = replace(DATA, scores=scores)
-    crowds = {name for repeat in range(30) for name in crowd_systems(partly, 4, 0, repeat)}
+    crowds = {name for repeat in range(30) for name in draw_crowd(partly, 4, 0, repeat)}
     assert crowds == set(DATA.systems) - {DATA.systems[0], DATA.systems[3]}
     for name in DATA.metrics:
         scores[name][:, :5] = np.nan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aliquot.errors import AliquotError, DataError, NameUnknownError, OptionError
-from aliquot.simulation.setup import check_method, parse_methods, replay_method
+from aliquot.simulation.setup import parse_methods, resolve_method, validate_method
 
 
 def test_commas_between_methods_and_inside_one():
@@ -49,22 +49,22 @@ def test_a_method_given_twice(methods):
     ],
 )
 def test_what_is_typed_and_what_it_stands_for(past, typed, selector, estimator):
-    plan = replay_method(typed, past)
+    plan = resolve_method(typed, past)
     assert (plan.typed, str(plan.selector), str(plan.estimator)) == (typed, selector, estimator)
 
 
 def test_the_common_metric_serves_methods_that_name_none(past):
-    assert replay_method("metric_var", past, "metricB").selector.parameters["metric"] == "metricB"
-    assert replay_method("metric_var:metric=metricA", past, "metricB").selector.parameters["metric"] == "metricA"
+    assert resolve_method("metric_var", past, "metricB").selector.parameters["metric"] == "metricB"
+    assert resolve_method("metric_var:metric=metricA", past, "metricB").selector.parameters["metric"] == "metricA"
     for other in ("auto", "documents", "diversity_bleu"):
-        assert "metric" not in replay_method(other, past, "metricB").selector.parameters
+        assert "metric" not in resolve_method(other, past, "metricB").selector.parameters
 
 
 def test_kinds_of_method(past):
     kinds = {
         name: (plan.is_baseline, plan.is_fixed, plan.is_design, plan.is_slow)
         for name in ("random", "segments+greg", "metric_var", "greedy")
-        for plan in [replay_method(name, past)]
+        for plan in [resolve_method(name, past)]
     }
     assert kinds == {
         "random": (True, False, True, False),
@@ -92,7 +92,7 @@ def test_kinds_of_method(past):
 )
 def test_methods_that_nobody_can_mean(past, typed, error, message):
     with pytest.raises(error, match=message):
-        replay_method(typed, past)
+        resolve_method(typed, past)
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,10 @@ def test_methods_that_nobody_can_mean(past, typed, error, message):
 def test_what_a_set_lacks_is_seen_before_any_work(campaign, typed, error, message):
     data = campaign(documents=False)
     with pytest.raises(error, match=message):
-        check_method(replay_method(typed, data), data)
+        validate_method(resolve_method(typed, data), data)
 
 
 def test_what_is_there_is_not_refused(past):
     for typed in ("random", "auto", "metric_var:metric=human", "documents", "diversity", "mixture", "balanced+cv"):
-        check_method(replay_method(typed, past), past)
+        validate_method(resolve_method(typed, past), past)
     assert issubclass(NameUnknownError, AliquotError)

@@ -13,20 +13,20 @@ from aliquot import meta
 from aliquot.compat import evaluate
 from aliquot.errors import DataError, OptionError
 from aliquot.io.formats import items as item_lines
-from aliquot.simulation.metric_quality import METHODS, metric_quality
+from aliquot.simulation.metric_quality import DEFAULT_METHODS, replay_metrics
 
 DATA = aliquot.synthetic(items=80, systems=5, seed=1)
 
 
 @pytest.fixture(scope="module")
 def found():
-    return metric_quality(DATA)
+    return replay_metrics(DATA)
 
 
 def test_correlations_are_subset2evaluates(found):
     theirs = evaluate.eval_metrics_correlations(list(item_lines.iterate_records(DATA)))
     assert {row.metric: row.correlation for row in found.rows} == pytest.approx(theirs)
-    assert {row.method for row in found.rows} == set(METHODS)
+    assert {row.method for row in found.rows} == set(DEFAULT_METHODS)
 
 
 def test_parities_are_those_of_meta(found):
@@ -42,7 +42,7 @@ def test_a_better_metric_needs_less():
     """A metric that is people's score, and one that is noise."""
     noise = np.random.default_rng(0).normal(size=DATA.human_score().shape)
     data = DATA.with_score("perfect", DATA.human_score()).with_score("noise", noise)
-    found = metric_quality(data, ["metric_var"], metrics=["perfect", "noise"])
+    found = replay_metrics(data, ["metric_var"], metrics=["perfect", "noise"])
     perfect, other = found.rows
     assert perfect.correlation == pytest.approx(1.0)
     assert abs(other.correlation) < 0.2
@@ -68,6 +68,6 @@ def test_bins_average_what_is_reached(found):
 
 def test_slips():
     with pytest.raises(OptionError, match="does not order items by one metric"):
-        metric_quality(DATA, ["diversity"])
+        replay_metrics(DATA, ["diversity"])
     with pytest.raises(DataError, match="usable metric"):
-        metric_quality(DATA, metrics=["COMET"])
+        replay_metrics(DATA, metrics=["COMET"])

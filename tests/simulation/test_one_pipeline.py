@@ -11,8 +11,8 @@ import pytest
 import aliquot
 from aliquot.errors import AliquotWarning
 from aliquot.planning.forecast import _interval_for_draw
-from aliquot.simulation.replay import Stage, draw, judged, outcome
-from aliquot.simulation.setup import BudgetPoint, replay_method
+from aliquot.simulation.replay import ReplaySet, draw_items, estimate_outcome, judge_items
+from aliquot.simulation.setup import BudgetPoint, resolve_method
 
 estimate_given = partial(aliquot.estimate, target="given")  # the mean of these very scores, whose truth is known
 
@@ -32,13 +32,13 @@ def nearly_constant(seed: int) -> aliquot.EvalSet:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("method", METHODS)
 def test_simulate_and_plan_replay_what_estimate_prints(seed: int, method: str) -> None:
-    stage = Stage(nearly_constant(seed))
-    plan = replay_method(method, stage.evalset)
+    stage = ReplaySet(nearly_constant(seed))
+    plan = resolve_method(method, stage.evalset)
     unseen = 0
     for number in range(DRAWS // 5 if method != "auto" else DRAWS):
         rng = np.random.default_rng([seed, number])
-        chosen = draw(stage, plan, BudgetPoint(0.25, 0.25), rng)
-        found = outcome(stage, plan, chosen, rng)
+        chosen = draw_items(stage, plan, BudgetPoint(0.25, 0.25), rng)
+        found = estimate_outcome(stage, plan, chosen, rng)
         assert found is not None
         selection = aliquot.Selection(
             tuple(stage.evalset.ids[row] for row in chosen.rows),
@@ -61,7 +61,7 @@ def test_simulate_and_plan_replay_what_estimate_prints(seed: int, method: str) -
             a, b = place[pair.a], place[pair.b]
             np.testing.assert_allclose(found.p_sample[a, b], pair.p_sample, rtol=1e-12, atol=1e-12)
             np.testing.assert_allclose(found.p_full[a, b], pair.p_full, rtol=1e-12, atol=1e-12)
-        estimates, half, pair_half, _, _ = _interval_for_draw(judged(stage, chosen), plan, 0.95)
+        estimates, half, pair_half, _, _ = _interval_for_draw(judge_items(stage, chosen), plan, 0.95)
         np.testing.assert_allclose(half, found.half, rtol=1e-12)
         np.testing.assert_allclose(estimates, found.means, rtol=1e-12)
         known = {(p.a, p.b): (p.high - p.low) / 2 for p in printed.pairs}

@@ -12,8 +12,8 @@ import aliquot
 from aliquot import EvalSet, meta
 from aliquot.compat import evaluate
 from aliquot.io.formats import items as item_lines
-from aliquot.simulation.summary import summarise
-from aliquot.simulation.units import Cell
+from aliquot.simulation.summary import summarise_methods
+from aliquot.simulation.units import ReplayCell
 from aliquot.stats.pairwise import analytic_p, prefix_spa, random_spa, spa
 
 METHODS = ("metric_var:metric=metricA", "metric_avg:metric=metricB")
@@ -82,7 +82,7 @@ def test_the_printed_error_is_true(past):
     """Monte Carlo: with other random samples the parity spreads as the error says."""
     scores, shares = past.human_score(), meta.SHARES[1:]
     curve = [
-        Cell("past", "fixed", k / 160, k / 160, False, "spa", float(value), 0.0, float(k), 1)
+        ReplayCell("past", "fixed", k / 160, k / 160, False, "spa", float(value), 0.0, float(k), 1)
         for k, value in enumerate(prefix_spa(in_order(past, METHODS[0])), start=1)
     ]
     curve = [replace(cell, asked=any(cell.items == round(160 * share) for share in shares)) for cell in curve]
@@ -90,10 +90,10 @@ def test_the_printed_error_is_true(past):
     for seed in range(40):
         drawn = [random_spa(scores, round(160 * share), 100 * seed + at, error=2e-3) for at, share in enumerate(shares)]
         base = [
-            Cell("past", "random", share, share, True, "spa", d.value, d.error, 160 * share, d.draws)
+            ReplayCell("past", "random", share, share, True, "spa", d.value, d.error, 160 * share, d.draws)
             for d, share in zip(drawn, shares, strict=True)
         ]
-        found += [row for row in summarise([*base, *curve], "random") if row.method == "fixed"]
+        found += [row for row in summarise_methods([*base, *curve], "random") if row.method == "fixed"]
     spread = np.std([row.parity for row in found], ddof=1)
     printed = np.mean([row.parity_error for row in found])
     assert spread > 0

@@ -9,7 +9,7 @@ import pytest
 
 from aliquot import EvalSet
 from aliquot.errors import DataError, NameUnknownError, OptionError
-from aliquot.simulation.protocols import JUDGED, PROTOCOLS, RUNS, SEED, protocols
+from aliquot.simulation.protocols import JUDGED, PROTOCOLS, RUNS, SEED, replay_protocols
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def sets(campaign):
 
 @pytest.fixture(scope="module")
 def study(sets):
-    return protocols(sets)
+    return replay_protocols(sets)
 
 
 def test_the_design_of_the_paper(study):
@@ -35,17 +35,17 @@ def test_the_design_of_the_paper(study):
 
 def test_counts_are_of_sets_whose_ranking_changes(sets):
     """One set, one run: the count is whether the sample's means order the systems as all items do."""
-    from aliquot.simulation.replay import Stage, draw
-    from aliquot.simulation.setup import BudgetPoint, replay_method
+    from aliquot.simulation.replay import ReplaySet, draw_items
+    from aliquot.simulation.setup import BudgetPoint, resolve_method
 
     for seed in range(4):
-        study = protocols(sets[0], "20%", scores=["human"], runs=1, seed=seed)
+        study = replay_protocols(sets[0], "20%", scores=["human"], runs=1, seed=seed)
         truth = np.argsort(sets[0].human_score().mean(axis=0))
         for row in study.rows:
             if row.matching:
-                chosen = draw(
-                    Stage(sets[0]),
-                    replay_method(row.protocol, sets[0]),
+                chosen = draw_items(
+                    ReplaySet(sets[0]),
+                    resolve_method(row.protocol, sets[0]),
                     BudgetPoint(0.2, 0.2),
                     np.random.default_rng([seed, 0, 0]),
                 )
@@ -57,7 +57,7 @@ def test_matching_draws_keep_the_ranking_better(campaign):
     """What all systems share cancels in differences when they are judged on the same items."""
     hard = np.random.default_rng(0).normal(scale=40.0, size=(60, 1))
     data = campaign(human=lambda human: 0.2 * human + hard - np.arange(4.0))
-    study = protocols(data, "30%", scores=["human"], runs=60)
+    study = replay_protocols(data, "30%", scores=["human"], runs=60)
     for protocol in PROTOCOLS:
         matching, separate = (row for row in study.rows if row.protocol == protocol)
         assert (matching.matching, separate.matching) == (True, False)
@@ -66,30 +66,30 @@ def test_matching_draws_keep_the_ranking_better(campaign):
 
 
 def test_everything_judged_changes_nothing(sets):
-    study = protocols(sets, "100%", runs=2)
+    study = replay_protocols(sets, "100%", runs=2)
     assert {row.worst for row in study.rows} == {0}
 
 
 def test_the_same_seed_gives_the_same_study(sets, study):
-    assert protocols(sets, seed=1).rows != study.rows
-    one, two = (protocols(sets, scores=["human", "metricA"], runs=3, jobs=jobs) for jobs in (1, 2))
+    assert replay_protocols(sets, seed=1).rows != study.rows
+    one, two = (replay_protocols(sets, scores=["human", "metricA"], runs=3, jobs=jobs) for jobs in (1, 2))
     assert one.rows == two.rows
 
 
 def test_data_without_documents_show_segments_only(campaign):
-    study = protocols([campaign(documents=False, name="bare"), campaign(name="with")], runs=3)
+    study = replay_protocols([campaign(documents=False, name="bare"), campaign(name="with")], runs=3)
     sets = {row.protocol: row.sets for row in study.rows}
     assert sets == {"segments": 2, "documents": 1, "snippets_fixed": 1, "snippets_budgeted": 1}
     assert study.notes == ("bare: no documents, so segments only",)
     assert {row.data for row in study.lengths} == {"with"}
-    alone = protocols(campaign(documents=False), runs=3)
+    alone = replay_protocols(campaign(documents=False), runs=3)
     assert {row.protocol for row in alone.rows} == {"segments"}
     assert alone.lengths == ()
 
 
 def test_budgeted_snippets_keep_the_lengths_of_documents(sets):
     """Their Table 4: budgeted snippets and segments are close to the whole set, within chance."""
-    study = protocols(sets[0], runs=60, scores=["human"])
+    study = replay_protocols(sets[0], runs=60, scores=["human"])
     shares = {row.protocol: row.shares for row in study.lengths}
     assert list(shares) == ["all items", *PROTOCOLS]
     whole = shares["all items"]
@@ -119,7 +119,7 @@ def test_what_people_judged_is_a_sample_too(campaign):
         metric = part.scores["metricA"]
         means = [metric[judged[:, at], at].mean() for at in range(4)]
         changed = int(np.argsort(means).tolist() != np.argsort(metric.mean(axis=0)).tolist())
-        study = protocols(part, "30%", scores=["metricA"], runs=2)
+        study = replay_protocols(part, "30%", scores=["metricA"], runs=2)
         (row,) = (row for row in study.rows if row.protocol == JUDGED)
         assert (row.best, row.median, row.worst, row.sets, row.matching) == (changed, changed, changed, 1, False)
         seen.add(changed)
@@ -137,29 +137,29 @@ def test_the_own_coverage_of_each_set_as_budget(campaign):
     data = campaign(items=100)
     judged = np.repeat(np.arange(100)[:, None] % 4 == 0, 4, axis=1)
     part = partly_judged(data, judged)
-    own, written = (protocols(part, budget, scores=["metricA"], runs=5) for budget in ("judged", "25%"))
+    own, written = (replay_protocols(part, budget, scores=["metricA"], runs=5) for budget in ("judged", "25%"))
     assert [(row.protocol, row.best, row.median, row.worst) for row in own.rows] == [
         (row.protocol, row.best, row.median, row.worst) for row in written.rows
     ]
     assert own.rows[-1].matching
     with pytest.raises(DataError, match="nobody judged it"):
-        protocols(data.with_human(None), "judged")
+        replay_protocols(data.with_human(None), "judged")
 
 
 def test_scores_that_are_there_only_in_part(campaign):
     data = campaign()
     part = data.with_score("part", np.where(np.arange(60)[:, None] % 2, data.scores["metricA"], np.nan))
     few = part.with_score("few", np.where(np.arange(60)[:, None] < 5, data.scores["metricB"], np.nan))
-    study = protocols([few, campaign(name="other", seed=3)], scores=["part", "human"], runs=2)
+    study = replay_protocols([few, campaign(name="other", seed=3)], scores=["part", "human"], runs=2)
     assert {row.score: row.sets for row in study.rows} == {"part": 1, "human": 2}
-    assert {r.score for r in protocols(few, scores=["few", "part"], runs=2).rows} == {"part"}
+    assert {r.score for r in replay_protocols(few, scores=["few", "part"], runs=2).rows} == {"part"}
     with pytest.raises(DataError, match="no set has enough complete items"):
-        protocols(few, scores=["few"], runs=2)
+        replay_protocols(few, scores=["few"], runs=2)
 
 
 def test_data_without_human_scores_study_metrics(campaign):
     data = campaign().with_human(None)
-    study = protocols(data, runs=2)
+    study = replay_protocols(data, runs=2)
     assert "human" not in {row.score for row in study.rows}
     assert len(study.rows) == 3 * 8
 
@@ -198,6 +198,6 @@ def test_results_as_table_and_json(study):
 )
 def test_slips(sets, options, error, message):
     with pytest.raises(error, match=message):
-        protocols(sets, **options)
+        replay_protocols(sets, **options)
     with pytest.raises(DataError, match="no score to rank systems by"):
-        protocols([])
+        replay_protocols([])

@@ -12,16 +12,16 @@ from scipy import stats
 import aliquot
 from aliquot.core.registry import Spec
 from aliquot.errors import DataError, NameUnknownError
-from aliquot.simulation.replay import Outcome, Stage, draw, judged, outcome
-from aliquot.simulation.setup import BudgetPoint, ReplayMethod, distinct, population, replay_method
+from aliquot.simulation.replay import Outcome, ReplaySet, draw_items, estimate_outcome, judge_items
+from aliquot.simulation.setup import BudgetPoint, ReplayMethod, keep_complete, number_duplicates, resolve_method
 from aliquot.stats.pairwise import analytic_p
 
 estimate_given = partial(aliquot.estimate, target="given")  # the mean of these very scores, whose truth is known
 
 
-def replay(stage: Stage, typed: str, share: float = 0.3, seed: int = 0) -> Outcome:
-    plan, rng = replay_method(typed, stage.evalset), np.random.default_rng(seed)
-    found = outcome(stage, plan, draw(stage, plan, BudgetPoint(share, share), rng), rng)
+def replay(stage: ReplaySet, typed: str, share: float = 0.3, seed: int = 0) -> Outcome:
+    plan, rng = resolve_method(typed, stage.evalset), np.random.default_rng(seed)
+    found = estimate_outcome(stage, plan, draw_items(stage, plan, BudgetPoint(share, share), rng), rng)
     assert found is not None
     return found
 
@@ -35,7 +35,7 @@ def test_items_that_are_not_judged_for_all_systems_are_left_out(campaign):
         human[3, 0] = np.nan
         return human
 
-    kept, notes = population(campaign(human=holes))
+    kept, notes = keep_complete(campaign(human=holes))
     assert kept.n_items == 60 - 12 - 1
     assert np.isfinite(kept.human_score()).all()
     assert notes == ("past: 47 of 60 items are judged for all systems; they are the set",)
@@ -47,7 +47,7 @@ def test_a_system_that_hardly_anybody_judged_is_left_out_instead(campaign):
         human[10:, 2] = np.nan
         return human
 
-    kept, notes = population(campaign(human=thin))
+    kept, notes = keep_complete(campaign(human=thin))
     assert kept.systems == ("sys1", "sys2", "sys4")
     assert kept.n_items == 60
     assert "left out: sys3" in notes[0]
@@ -55,19 +55,19 @@ def test_a_system_that_hardly_anybody_judged_is_left_out_instead(campaign):
 
 def test_what_cannot_be_replayed(campaign, past):
     with pytest.raises(DataError, match="past: only one system"):
-        population(campaign(systems=1))
+        keep_complete(campaign(systems=1))
     with pytest.raises(DataError, match="past: only 3 items are judged for all 4 systems"):
-        population(campaign(items=3))
+        keep_complete(campaign(items=3))
     with pytest.raises(DataError, match="past: no item has a human score"):
-        population(campaign(human=lambda human: human * np.nan))
+        keep_complete(campaign(human=lambda human: human * np.nan))
     with pytest.raises(DataError, match="past: no score is known to be people's"):
-        population(past.with_human(None))
-    with pytest.raises(NameUnknownError, match="no human score of past 'DA'"):
-        population(past, "DA")
+        keep_complete(past.with_human(None))
+    with pytest.raises(NameUnknownError, match="unknown human score of past 'DA'"):
+        keep_complete(past, "DA")
 
 
 def test_sets_of_the_same_name_are_numbered(campaign):
-    sets = distinct([campaign(seed=1), campaign(seed=2), campaign(name="other"), campaign(seed=3)])
+    sets = number_duplicates([campaign(seed=1), campaign(seed=2), campaign(name="other"), campaign(seed=3)])
     assert [data.name for data in sets] == ["past", "past #2", "other", "past #3"]
 
 
@@ -76,10 +76,10 @@ def test_sets_of_the_same_name_are_numbered(campaign):
 
 def test_the_plain_mean_of_a_random_sample(past):
     """Everything that a replay of random says, computed again from the rows it drew."""
-    stage = Stage(past)
-    plan, rng = replay_method("random", past), np.random.default_rng(5)
-    chosen = draw(stage, plan, BudgetPoint(0.25, 0.25), rng)
-    found = outcome(stage, plan, chosen, rng)
+    stage = ReplaySet(past)
+    plan, rng = resolve_method("random", past), np.random.default_rng(5)
+    chosen = draw_items(stage, plan, BudgetPoint(0.25, 0.25), rng)
+    found = estimate_outcome(stage, plan, chosen, rng)
     scores = past.human_score()[chosen.rows]
     n, total = len(scores), past.n_items
     assert n == 15
@@ -99,11 +99,11 @@ def test_a_replay_says_what_estimate_says(past):
     """The same design, seed and estimator through the front door."""
     chosen = aliquot.select(past, "pps:tau=0.3", budget=20, seed=3)
     said = estimate_given(past, "greg", selection=chosen)
-    stage = Stage(past)
-    plan = replay_method("pps:tau=0.3+greg", past)
-    picked = draw(stage, plan, BudgetPoint(20 / 60, 20 / 60), np.random.default_rng(3))
+    stage = ReplaySet(past)
+    plan = resolve_method("pps:tau=0.3+greg", past)
+    picked = draw_items(stage, plan, BudgetPoint(20 / 60, 20 / 60), np.random.default_rng(3))
     assert [past.ids[row] for row in picked.rows] == list(chosen.ids)
-    found = outcome(stage, plan, picked, np.random.default_rng(0))
+    found = estimate_outcome(stage, plan, picked, np.random.default_rng(0))
     assert found is not None
     by_name = {row.system: row for row in said.systems}
     np.testing.assert_allclose(found.means, [by_name[name].estimate for name in past.systems])
@@ -114,16 +114,16 @@ def test_a_replay_says_what_estimate_says(past):
 
 
 def test_scores_of_items_that_were_not_chosen_are_never_looked_at(past):
-    stage, plan = Stage(past), replay_method("auto", past)
-    chosen = draw(stage, plan, BudgetPoint(0.3, 0.3), np.random.default_rng(1))
-    first = outcome(stage, plan, chosen, np.random.default_rng(0))
+    stage, plan = ReplaySet(past), resolve_method("auto", past)
+    chosen = draw_items(stage, plan, BudgetPoint(0.3, 0.3), np.random.default_rng(1))
+    first = estimate_outcome(stage, plan, chosen, np.random.default_rng(0))
     others = np.setdiff1d(np.arange(60), chosen.rows)
     human = np.array(past.human_score())
     human[others] = human[others][::-1] - 3.0
-    changed = Stage(past.with_score("human", human))
-    again = draw(changed, plan, BudgetPoint(0.3, 0.3), np.random.default_rng(1))
+    changed = ReplaySet(past.with_score("human", human))
+    again = draw_items(changed, plan, BudgetPoint(0.3, 0.3), np.random.default_rng(1))
     np.testing.assert_array_equal(again.rows, chosen.rows)
-    second = outcome(changed, plan, again, np.random.default_rng(0))
+    second = estimate_outcome(changed, plan, again, np.random.default_rng(0))
     assert first is not None
     assert second is not None
     for name in ("means", "half", "p", "p_full"):
@@ -132,7 +132,7 @@ def test_scores_of_items_that_were_not_chosen_are_never_looked_at(past):
 
 @pytest.mark.parametrize("typed", ["random", "auto", "metric_var:metric=metricA", "random+multilevel", "pps+cv"])
 def test_judging_everything_is_the_truth(past, typed):
-    stage = Stage(past)
+    stage = ReplaySet(past)
     found = replay(stage, typed, 1.0)
     np.testing.assert_array_equal(found.means, stage.truth.means)
     np.testing.assert_allclose(found.half, 0.0, atol=1e-6)
@@ -144,7 +144,7 @@ def test_judging_everything_is_the_truth(past, typed):
 
 @pytest.mark.parametrize("typed", ["random", "auto", "random+multilevel", "metric_var:metric=metricA", "documents"])
 def test_p_values_of_a_pair_and_its_mirror(past, typed):
-    found = replay(Stage(past), typed, 0.5)
+    found = replay(ReplaySet(past), typed, 0.5)
     for p in (found.p, found.p_full):
         np.testing.assert_allclose(p + p.T, 1.0)
         np.testing.assert_array_equal(np.diag(p), 0.5)
@@ -155,14 +155,14 @@ def test_p_values_of_a_pair_and_its_mirror(past, typed):
 def test_identical_systems_are_expected_to_stay_identical(campaign, typed):
     """Metrics differ, so models expect a difference; nobody saw one, and no spread of one either."""
     same = campaign(human=lambda human: np.repeat(human[:, :1], 4, axis=1))
-    found = replay(Stage(same), typed, 0.4)
+    found = replay(ReplaySet(same), typed, 0.4)
     np.testing.assert_array_equal(found.p_full, 0.5)
 
 
 def test_systems_that_differ_by_the_same_everywhere_are_told_apart(campaign):
     apart = campaign(human=lambda human: human[:, :1] - np.arange(4.0))
     for typed in ("random", "auto"):
-        found = replay(Stage(apart), typed, 0.4)
+        found = replay(ReplaySet(apart), typed, 0.4)
         assert (found.p_full[np.triu_indices(4, 1)] < 1e-6).all()
         assert (found.p[np.triu_indices(4, 1)] < 0.01).all()
 
@@ -170,30 +170,30 @@ def test_systems_that_differ_by_the_same_everywhere_are_told_apart(campaign):
 def test_no_interval_where_no_spread_was_seen(campaign):
     """All judged scores equal is no proof that all are: `estimate` gives no interval then, and none is counted."""
     constant = campaign(human=lambda human: np.full_like(human, -1.0))
-    found = replay(Stage(constant), "random")
+    found = replay(ReplaySet(constant), "random")
     assert np.isnan(found.half).all()
     np.testing.assert_array_equal(found.p, 0.5)
-    everything = replay(Stage(constant), "random", 1.0)
+    everything = replay(ReplaySet(constant), "random", 1.0)
     np.testing.assert_array_equal(everything.half, 0.0)
 
 
 def test_too_little_is_no_replay(past):
     """A draw of whole documents keeps a budget of two items in expectation: it may come out empty."""
-    stage, plan = Stage(past), replay_method("documents", past)
-    drawn = [draw(stage, plan, BudgetPoint(0.01, 0.01), np.random.default_rng(seed)) for seed in range(20)]
-    said = [outcome(stage, plan, chosen, np.random.default_rng(0)) for chosen in drawn]
+    stage, plan = ReplaySet(past), resolve_method("documents", past)
+    drawn = [draw_items(stage, plan, BudgetPoint(0.01, 0.01), np.random.default_rng(seed)) for seed in range(20)]
+    said = [estimate_outcome(stage, plan, chosen, np.random.default_rng(0)) for chosen in drawn]
     assert {found is None for found in said} == {True, False}
     assert [found is None for found in said] == [len(chosen.rows) < 2 for chosen in drawn]
 
 
 def test_one_document_has_no_error(past):
     """With a single document there is nothing to compare it with: no interval, no false certainty."""
-    stage = Stage(past, unit="document")
+    stage = ReplaySet(past, unit="document")
     plan = ReplayMethod("x", Spec("segments"), Spec("greg"))
     for seed in range(30):
-        chosen = draw(stage, plan, BudgetPoint(0.1, 0.1), np.random.default_rng(seed))
+        chosen = draw_items(stage, plan, BudgetPoint(0.1, 0.1), np.random.default_rng(seed))
         if len(chosen.rows) >= 2 and len(np.unique(past.documents[chosen.rows])) == 1:
-            found = outcome(stage, plan, chosen, np.random.default_rng(0))
+            found = estimate_outcome(stage, plan, chosen, np.random.default_rng(0))
             assert found is not None
             assert np.isnan(found.half).all()
             return
@@ -202,10 +202,10 @@ def test_one_document_has_no_error(past):
 
 def test_costs_are_shares_of_judging_everything(campaign):
     data = campaign(columns={"price": np.linspace(1, 5, 60)})
-    stage = Stage(data, cost="price")
-    plan = replay_method("metric_var:metric=metricA", data)
-    chosen = draw(stage, plan, BudgetPoint(0.3, 0.3), np.random.default_rng(0))
-    found = outcome(stage, plan, chosen, np.random.default_rng(0))
+    stage = ReplaySet(data, cost="price")
+    plan = resolve_method("metric_var:metric=metricA", data)
+    chosen = draw_items(stage, plan, BudgetPoint(0.3, 0.3), np.random.default_rng(0))
+    found = estimate_outcome(stage, plan, chosen, np.random.default_rng(0))
     assert found is not None
     price = np.linspace(1, 5, 60)
     assert found.cost == pytest.approx(price[chosen.rows].sum() / price.sum())
@@ -215,23 +215,27 @@ def test_costs_are_shares_of_judging_everything(campaign):
 
 @pytest.mark.parametrize("typed", ["incremental", "incremental:bins=domain,variance=metric,k=5"])
 def test_incremental_sampling_sees_the_scores_of_what_it_has_chosen_and_no_other(past, typed):
-    stage, plan = Stage(past), replay_method(typed, past)
-    chosen = draw(stage, plan, BudgetPoint(0.3, 0.3), np.random.default_rng(1))
+    stage, plan = ReplaySet(past), resolve_method(typed, past)
+    chosen = draw_items(stage, plan, BudgetPoint(0.3, 0.3), np.random.default_rng(1))
     assert len(set(chosen.rows.tolist())) == 18
     human = np.array(past.human_score())
     others = np.setdiff1d(np.arange(60), chosen.rows)
     human[others] = 100.0 * human[others][::-1]
-    again = draw(Stage(past.with_score("human", human)), plan, BudgetPoint(0.3, 0.3), np.random.default_rng(1))
+    again = draw_items(
+        ReplaySet(past.with_score("human", human)), plan, BudgetPoint(0.3, 0.3), np.random.default_rng(1)
+    )
     np.testing.assert_array_equal(again.rows, chosen.rows)
     human[chosen.rows[:9]] *= np.linspace(1, 50, 9)[:, None]
-    other = draw(Stage(past.with_score("human", human)), plan, BudgetPoint(0.3, 0.3), np.random.default_rng(1))
+    other = draw_items(
+        ReplaySet(past.with_score("human", human)), plan, BudgetPoint(0.3, 0.3), np.random.default_rng(1)
+    )
     assert not np.array_equal(other.rows, chosen.rows)
 
 
 def test_separate_draws_for_each_system(past):
-    stage = Stage(past, matching=False)
-    chosen = draw(stage, replay_method("segments", past), BudgetPoint(0.25, 0.25), np.random.default_rng(2))
-    sample = judged(stage, chosen)
+    stage = ReplaySet(past, matching=False)
+    chosen = draw_items(stage, resolve_method("segments", past), BudgetPoint(0.25, 0.25), np.random.default_rng(2))
+    sample = judge_items(stage, chosen)
     np.testing.assert_array_equal(np.isfinite(sample.scores).sum(axis=0), 15)
     found = replay(stage, "segments", 0.25)
     assert found.cost == pytest.approx(0.25)
@@ -241,7 +245,7 @@ def test_separate_draws_for_each_system(past):
 
 
 def test_a_stage_arrives_as_it_left_and_only_once(campaign):
-    stage = Stage(campaign(columns={"price": np.linspace(1, 5, 60)}), cost="price", test="permutation", level=0.9)
+    stage = ReplaySet(campaign(columns={"price": np.linspace(1, 5, 60)}), cost="price", test="permutation", level=0.9)
     there, again = pickle.loads(pickle.dumps(stage)), pickle.loads(pickle.dumps(stage))  # noqa: S301
     assert there is again is not stage
     assert (there.cost, there.unit, there.test, there.level) == ("price", "item", "permutation", 0.9)
@@ -253,7 +257,7 @@ def test_sets_that_look_alike_are_not_mixed_up(campaign):
     """The same name, texts and scores, other costs: fingerprints are equal, stages are not."""
     cheap, dear = (campaign(columns={"price": price}) for price in (np.ones(60), np.linspace(1, 9, 60)))
     assert cheap.fingerprint == dear.fingerprint
-    first, second = (pickle.loads(pickle.dumps(Stage(data, cost="price"))) for data in (cheap, dear))  # noqa: S301
+    first, second = (pickle.loads(pickle.dumps(ReplaySet(data, cost="price"))) for data in (cheap, dear))  # noqa: S301
     assert first.costs is not None
     assert first.costs.max() == 1.0
     assert second.costs.max() == 9.0
@@ -263,5 +267,5 @@ def test_the_memory_of_stages_is_bounded(past):
     from aliquot.simulation import replay as module
 
     for _ in range(40):
-        pickle.loads(pickle.dumps(Stage(past)))  # noqa: S301
-    assert len(module._KNOWN) <= module._MOST_KNOWN
+        pickle.loads(pickle.dumps(ReplaySet(past)))  # noqa: S301
+    assert len(module._RECEIVED) <= module.MAX_RECEIVED

@@ -14,8 +14,8 @@ from scipy import stats
 
 import aliquot
 from aliquot.errors import AliquotError, DataError, FormatError, NameUnknownError, OptionError
-from aliquot.metric_eval.measures import chosen_measures
-from aliquot.simulation.summary import EVERYTHING
+from aliquot.metric_eval.measures import select_measures
+from aliquot.simulation.summary import ALL_SETS
 
 FIXED = "metric_var:metric=metricA"
 METHODS = ["random", "auto", FIXED]
@@ -29,7 +29,7 @@ def result(past):
 
 def test_a_cell_for_each_method_budget_and_measure(result):
     frame = result.to_frame()
-    assert frame.height == 3 * 2 * len(chosen_measures(None))
+    assert frame.height == 3 * 2 * len(select_measures(None))
     assert frame.columns == [
         "data",
         "method",
@@ -46,7 +46,7 @@ def test_a_cell_for_each_method_budget_and_measure(result):
     assert frame["method"].unique(maintain_order=True).to_list() == METHODS
     assert sorted(frame["budget"].unique()) == [0.2, 0.4]
     assert frame.filter(pl.col("budget") == 0.2)["items"].unique().to_list() == [12.0]
-    assert result.summary_frame().height == 3 * len(chosen_measures(None))
+    assert result.summary_frame().height == 3 * len(select_measures(None))
 
 
 def test_random_has_t_intervals_of_the_mean(result):
@@ -72,18 +72,18 @@ def test_the_baseline_is_replayed_a_hundred_times_at_least(result):
 
 def test_values_and_errors_are_those_of_the_replays(past):
     """The mean of 110 replays and its error, from replays made by hand; the baseline has 100 at least."""
-    from aliquot.simulation.replay import Stage, draw, outcome
-    from aliquot.simulation.setup import BudgetPoint, replay_method
-    from aliquot.simulation.units import Unit, _generator
+    from aliquot.simulation.replay import ReplaySet, draw_items, estimate_outcome
+    from aliquot.simulation.setup import BudgetPoint, resolve_method
+    from aliquot.simulation.units import ReplayUnit, _make_generator
 
     simulated = aliquot.simulate(past, "random", "20%", repeats=110, measures="mae", parity=False, seed=9)
     cell = simulated.cells[0]
-    stage, plan, point = Stage(past), replay_method("random", past), BudgetPoint(0.2, 0.2)
-    unit = Unit(0, past.name, plan, (point,), 110, 9)
+    stage, plan, point = ReplaySet(past), resolve_method("random", past), BudgetPoint(0.2, 0.2)
+    unit = ReplayUnit(0, past.name, plan, (point,), 110, 9)
     errors = []
     for repeat in range(110):
-        rng = _generator(unit, stage, point, repeat)
-        found = outcome(stage, plan, draw(stage, plan, point, rng), rng)
+        rng = _make_generator(unit, stage, point, repeat)
+        found = estimate_outcome(stage, plan, draw_items(stage, plan, point, rng), rng)
         assert found is not None
         errors.append(np.abs(found.means - past.human_score().mean(axis=0)).mean())
     assert cell.value == pytest.approx(np.mean(errors))
@@ -170,7 +170,7 @@ def test_parity_that_is_never_reached_is_null_and_counted(past):
 
 def test_looking_up_a_verdict(past, campaign):
     two = aliquot.simulate([past, campaign(name="other", seed=2)], "auto", "30%", repeats=3, measures="mae")
-    assert two.row("auto", "mae").data == EVERYTHING
+    assert two.row("auto", "mae").data == ALL_SETS
     assert two.row("auto", "mae", "other").data == "other"
     assert repr(two) == "Simulation(2 methods on 2 sets)"
     for arguments, message in (
@@ -331,14 +331,18 @@ def test_eight_items_and_two_systems(campaign):
         ({"jobs": 0}, OptionError, "--jobs 0"),
         ({"balance": "topic"}, NameUnknownError, "unknown item column 'topic'"),
         ({"cost": "price"}, NameUnknownError, "unknown cost 'price'"),
-        ({"human": "DA"}, NameUnknownError, "no human score of past 'DA'"),
+        ({"human": "DA"}, NameUnknownError, "unknown human score of past 'DA'"),
         ({"budgets": "70"}, OptionError, "all 60 items of past"),
         ({"budgets": 0.2}, OptionError, "for a share write 20%"),
         ({"engine": "dask://"}, OptionError, "write dask://host:port"),
         ({"methods": "random+greg+mean"}, OptionError, "write a selector or design"),
         ({"methods": "metric_var"}, OptionError, "method 'metric_var' on past: choose a metric with --metric"),
         ({"methods": "pps:tau=3"}, OptionError, r"method 'pps:tau=3' on past: tau is 3.0"),
-        ({"methods": "stratified:bins=topic"}, AliquotError, "method 'stratified:bins=topic' on past: no item column"),
+        (
+            {"methods": "stratified:bins=topic"},
+            AliquotError,
+            "method 'stratified:bins=topic' on past: unknown item column",
+        ),
         ({"methods": "greedy:metric=metricA", "cost": "esa_time"}, OptionError, "on past: chooses a number of items"),
         (
             {"methods": "documents", "unit": "document"},

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from aliquot.cli import common, options, render
-from aliquot.simulation.examples import COMMANDS, Example, examples
+from aliquot.simulation.examples import COMMANDS, CampaignExample, examples
 
 
 def run(
@@ -38,7 +38,7 @@ def run(
         _show(found[0], output)
 
 
-def _document(example: Example, output: Path | None) -> dict[str, object]:
+def _document(example: CampaignExample, output: Path | None) -> dict[str, object]:
     written = [] if output is None else [str(output / name) for name in (*example.files, COMMANDS)]
     return {
         "name": example.name,
@@ -50,7 +50,7 @@ def _document(example: Example, output: Path | None) -> dict[str, object]:
     }
 
 
-def _list(found: tuple[Example, ...]) -> None:
+def _list(found: tuple[CampaignExample, ...]) -> None:
     console = render.console()
     table = render.columns(render.table(), left=["example", "what"])
     for example in found:
@@ -59,7 +59,7 @@ def _list(found: tuple[Example, ...]) -> None:
     console.print("\nwrite one: aliquot examples mqm -o mqm/")
 
 
-def _show(example: Example, output: Path | None) -> None:
+def _show(example: CampaignExample, output: Path | None) -> None:
     console = render.console()
     console.print(f"{example.title}. {example.about}\n", markup=False)
     for name, what in example.files.items():

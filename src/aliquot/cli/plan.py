@@ -16,7 +16,7 @@ from aliquot.planning.adaptive import AdaptivePlan
 from aliquot.planning.plan import plan
 from aliquot.planning.power import PowerPlan, PowerTable
 from aliquot.planning.result import CampaignPlan
-from aliquot.simulation.setup import DEFAULT
+from aliquot.simulation.setup import DEFAULT_BUDGETS
 
 # -- `aliquot plan`: how many judgments do I need, what will my budget buy? ------------------------------------------
 
@@ -81,7 +81,7 @@ def run(
     budgets: Annotated[
         str,
         typer.Option("--budgets", metavar="FROM:TO:N", help="Or a list: 5%,10% or 20,50 items.", rich_help_panel=_DATA),
-    ] = DEFAULT,
+    ] = DEFAULT_BUDGETS,
     goal: Annotated[
         str | None,
         typer.Option(

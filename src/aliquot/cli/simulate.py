@@ -14,15 +14,15 @@ from aliquot.cli.render import counting
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.journal import journal_path
 from aliquot.io.writing import resolve_ending
-from aliquot.metric_eval.measures import MEASURES, chosen_measures
-from aliquot.simulation.by_annotator import METHODS as ANNOTATOR_METHODS
-from aliquot.simulation.by_annotator import AnnotatorStudy, by_annotator
-from aliquot.simulation.metric_quality import METHODS as QUALITY_METHODS
-from aliquot.simulation.metric_quality import MetricQuality, metric_quality
-from aliquot.simulation.protocols import JUDGED, RUNS, SEED, ProtocolStudy, protocols
-from aliquot.simulation.setup import DEFAULT, parse_methods
-from aliquot.simulation.simulate import METHODS, Simulation, simulate
-from aliquot.simulation.summary import Row
+from aliquot.metric_eval.measures import MEASURES, select_measures
+from aliquot.simulation.by_annotator import DEFAULT_METHODS as ANNOTATOR_METHODS
+from aliquot.simulation.by_annotator import AnnotatorStudy, replay_annotators
+from aliquot.simulation.metric_quality import DEFAULT_METHODS as QUALITY_METHODS
+from aliquot.simulation.metric_quality import MetricQuality, replay_metrics
+from aliquot.simulation.protocols import JUDGED, RUNS, SEED, ProtocolStudy, replay_protocols
+from aliquot.simulation.setup import DEFAULT_BUDGETS, parse_methods
+from aliquot.simulation.simulate import DEFAULT_METHODS, Simulation, simulate
+from aliquot.simulation.summary import MethodSummary
 
 _RUNNING = "Running"
 _USUAL = ("spa", "spa_full", "accuracy", "mae", "coverage")
@@ -55,10 +55,10 @@ def run(
     data: Annotated[list[str], typer.Argument(metavar="DATA...", help="Past campaigns with human scores.")],
     methods: Annotated[
         str, typer.Option("--methods", metavar="A,B+C,...", help="Selectors or designs, joined by + to estimators.")
-    ] = ",".join(METHODS),
+    ] = ",".join(DEFAULT_METHODS),
     budgets: Annotated[
         str, typer.Option("--budgets", metavar="FROM:TO:N", help="Or a list: 5%,10% or 20,50 items.")
-    ] = DEFAULT,
+    ] = DEFAULT_BUDGETS,
     repeats: Annotated[int, typer.Option("--repeats", help="Replays of whatever is drawn at random.")] = 100,
     measures: Annotated[
         str | None,
@@ -173,7 +173,7 @@ def run(
         _check_study("--by-annotator", given, {*_NOT_FOR_PROTOCOLS, "by_metric", "protocol_study"} - _FOR_ANNOTATORS)
     if by_metric:
         _check_study("--by-metric", given, {*_NOT_FOR_PROTOCOLS, "budgets", "repeats"} - {"methods"})
-    names = [measure.name for measure in chosen_measures(measures)]
+    names = [measure.name for measure in select_measures(measures)]
     drawn = _plot_measure(plot, plot_measure, names)
     reading: dict[str, Any] = {
         "human": human,
@@ -190,7 +190,7 @@ def run(
     sets = [common.load_data(source, **reading) for source in data]
     if protocol_study:
         with counting("replaying protocols") as told:
-            study = protocols(
+            study = replay_protocols(
                 sets,
                 budgets if "budgets" in given else _PROTOCOL_BUDGET,
                 human=human,
@@ -204,7 +204,7 @@ def run(
         return
     if annotators:
         with counting("replaying annotators") as told:
-            alone = by_annotator(
+            alone = replay_annotators(
                 sets,
                 methods if "methods" in given else ANNOTATOR_METHODS,
                 budgets,
@@ -223,7 +223,7 @@ def run(
     if by_metric:
         with counting("replaying metrics") as told:
             chosen = parse_methods(methods) if "methods" in given else QUALITY_METHODS
-            quality = metric_quality(sets, chosen, human=human, seed=seed, progress=told)
+            quality = replay_metrics(sets, chosen, human=human, seed=seed, progress=told)
         _give_quality(quality, output, as_json=as_json)
         return
     with common.resumable(output), counting("replaying") as told:
@@ -334,7 +334,7 @@ def _with_parity(shown: list[str]) -> list[str]:
     return usual or [name for name in shown if MEASURES[name].better != "neither" and name != "cost"][:2]
 
 
-def _table(data: str, rows: list[Row], shown: list[str], *, parity: bool) -> object:
+def _table(data: str, rows: list[MethodSummary], shown: list[str], *, parity: bool) -> object:
     parities = _with_parity(shown) if parity else []
     heads = [*shown, *(f"parity {name}" for name in parities)]
     table = render.columns(render.table(data), left=["method"], right=heads)
@@ -345,12 +345,12 @@ def _table(data: str, rows: list[Row], shown: list[str], *, parity: bool) -> obj
     return table
 
 
-def _value(row: Row) -> str:
+def _value(row: MethodSummary) -> str:
     sign = {"better": "+", "worse": "-"}.get(row.gain, " ")
     return render.number(row.value) + sign
 
 
-def _parity(row: Row) -> str:
+def _parity(row: MethodSummary) -> str:
     if row.missed:
         return f"not reached ({row.missed})"
     return render.fixed(row.parity, 2)

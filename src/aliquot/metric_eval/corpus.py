@@ -14,8 +14,15 @@ import numpy as np
 
 from aliquot.core.registry import Spec
 from aliquot.errors import OptionError
-from aliquot.metric_eval.metric_inputs import Campaign, Inputs
-from aliquot.metric_eval.surface import Scorer, made, parse_compute, quiet, references_of, texts_of
+from aliquot.metric_eval.metric_inputs import MetricInputs, ScoredCampaign
+from aliquot.metric_eval.surface import (
+    Scorer,
+    collect_references,
+    list_outputs,
+    make_scorer,
+    parse_compute,
+    silence_sacrebleu,
+)
 from aliquot.stats.arrays import FloatArray, Seed
 from aliquot.stats.bias_variance import PairSigns
 from aliquot.stats.corpus_scores import CorpusScore, corpus_bleu, corpus_chrf, corpus_sign_counts, corpus_ter
@@ -38,42 +45,44 @@ class CorpusMetric:
         return np.where(there.any(axis=0), self.score(sums), np.nan)
 
 
-def corpus_metrics(campaign: Campaign, compute: str | Sequence[str]) -> list[CorpusMetric]:
+def compute_corpus_metrics(campaign: ScoredCampaign, compute: str | Sequence[str]) -> list[CorpusMetric]:
     """Take the statistics of a campaign's judged outputs.
 
     >>> import aliquot
-    >>> from aliquot.metric_eval.metric_inputs import metric_inputs
-    >>> inputs = metric_inputs([aliquot.synthetic(items=20, systems=2, seed=1)])
-    >>> [one.name for one in corpus_metrics(inputs.campaigns[0], "bleu,ter:cap=100")]
+    >>> from aliquot.metric_eval.metric_inputs import build_inputs
+    >>> inputs = build_inputs([aliquot.synthetic(items=20, systems=2, seed=1)])
+    >>> [one.name for one in compute_corpus_metrics(inputs.campaigns[0], "bleu,ter:cap=100")]
     ['corpus bleu', 'corpus ter:cap=100']
     """
-    return [_one(campaign, spec) for spec in parse_compute(compute)]
+    return [_build_metric(campaign, spec) for spec in parse_compute(compute)]
 
 
-def _one(campaign: Campaign, spec: Spec) -> CorpusMetric:
+def _build_metric(campaign: ScoredCampaign, spec: Spec) -> CorpusMetric:
     # Effective order is meant for single sentences: a corpus has n-grams of every order.
     whole = replace(spec, parameters={"effective_order": "no", **spec.parameters}) if spec.name == "bleu" else spec
-    scorer = made(whole)
-    references = references_of(campaign.data)
+    scorer = make_scorer(whole)
+    references = collect_references(campaign.data)
     if scorer.references == "first":
         references = [one[:1] for one in references]
     kept = [one for one, there in zip(references, campaign.rows, strict=True) if there]
     columns = []
     for place, system in enumerate(campaign.systems):
-        texts = [text for text, there in zip(texts_of(campaign.data, system), campaign.rows, strict=True) if there]
+        texts = [text for text, there in zip(list_outputs(campaign.data, system), campaign.rows, strict=True) if there]
         judged = np.isfinite(campaign.human[:, place])
-        columns.append(_statistics(scorer, [t if j else None for t, j in zip(texts, judged, strict=True)], kept))
+        columns.append(
+            _collect_statistics(scorer, [t if j else None for t, j in zip(texts, judged, strict=True)], kept)
+        )
     width = max(len(row) for column in columns for row in column)
     table = np.full((len(kept), len(columns), width), np.nan)
     for place, column in enumerate(columns):
         for row, numbers in enumerate(column):
             table[row, place, : len(numbers)] = numbers or np.nan
-    return CorpusMetric(f"corpus {spec}", table, _score(scorer, spec), scorer.signature)
+    return CorpusMetric(f"corpus {spec}", table, _score_function(scorer, spec), scorer.signature)
 
 
-def _statistics(scorer: Scorer, texts: list[str | None], references: list[list[str]]) -> list[list[float]]:
+def _collect_statistics(scorer: Scorer, texts: list[str | None], references: list[list[str]]) -> list[list[float]]:
     """Sacrebleu's statistics of every text; none where there is no text or reference."""
-    with quiet():
+    with silence_sacrebleu():
         return [
             []
             if text is None or not some
@@ -84,7 +93,7 @@ def _statistics(scorer: Scorer, texts: list[str | None], references: list[list[s
         ]
 
 
-def _score(scorer: Scorer, spec: Spec) -> CorpusScore:
+def _score_function(scorer: Scorer, spec: Spec) -> CorpusScore:
     metric = scorer.metric
     if spec.name == "bleu":
         return partial(
@@ -96,22 +105,22 @@ def _score(scorer: Scorer, spec: Spec) -> CorpusScore:
         )
     if spec.name == "chrf":
         return partial(corpus_chrf, beta=metric.beta, eps_smoothing=metric.eps_smoothing)
-    return partial(_fewer_edits, cap=scorer.cap)
+    return partial(_negate_ter, cap=scorer.cap)
 
 
-def _fewer_edits(sums: FloatArray, *, cap: float) -> FloatArray:
+def _negate_ter(sums: FloatArray, *, cap: float) -> FloatArray:
     return -corpus_ter(sums, cap=cap)
 
 
-def with_corpus(
-    inputs: Inputs, signs: list[PairSigns], compute: str | Sequence[str], trials: int, *, paired: bool, seed: Seed
-) -> tuple[Inputs, list[PairSigns], tuple[str, ...]]:
+def add_corpus_metrics(
+    inputs: MetricInputs, signs: list[PairSigns], compute: str | Sequence[str], trials: int, *, paired: bool, seed: Seed
+) -> tuple[MetricInputs, list[PairSigns], tuple[str, ...]]:
     """Add corpus-level metrics to the bootstrap of signs, after the others; and their signatures, as notes."""
     if paired:
         raise OptionError("corpus-level metrics are drawn independently of people, as in the paper; leave --paired out")
     joined, notes, names = [], [], []
     for campaign, one, child in zip(inputs.campaigns, signs, spawn_seeds(seed, len(signs)), strict=True):
-        metrics = corpus_metrics(campaign, compute)
+        metrics = compute_corpus_metrics(campaign, compute)
         counts = corpus_sign_counts([m.statistics for m in metrics], [m.score for m in metrics], trials, seed=child)
         both = np.concatenate([one.metrics.plus, counts.plus], axis=1)
         joined.append(PairSigns(one.human, replace(one.metrics, plus=both)))

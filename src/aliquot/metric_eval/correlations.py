@@ -12,7 +12,7 @@ from typing import get_args
 
 import numpy as np
 
-from aliquot.metric_eval.metric_inputs import Campaign, Inputs
+from aliquot.metric_eval.metric_inputs import MetricInputs, ScoredCampaign
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import (
     Coefficient,
@@ -42,9 +42,9 @@ LEVELS: dict[str, CorrelationLevel] = {
 }
 """Our names of levels: all outputs together; the outputs of each system; those of each item; systems' means."""
 
-_BY_SYSTEM: tuple[Coefficient, ...] = ("pearson", "spearman", "kendall_b")
+_SYSTEM_MEASURES: tuple[Coefficient, ...] = ("pearson", "spearman", "kendall_b")
 
-_TIES: dict[Coefficient, str] = {
+_TIE_POLICIES: dict[Coefficient, str] = {
     "pearson": "no matter",
     "spearman": "mean ranks",
     "kendall_b": "corrected (b)",
@@ -78,7 +78,7 @@ class Correlation:
 
 
 @dataclass(frozen=True)
-class Extreme:
+class ExtremeSystems:
     """A measure on the N best, and on the N worst systems by people."""
 
     human: str
@@ -91,7 +91,7 @@ class Extreme:
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class LeftOutSystem:
     """A measure on all systems, and its range when each is left out in turn."""
 
     human: str
@@ -120,19 +120,19 @@ class SystemCorrelation:
     items: int  # outputs with both scores
 
 
-def by_system_rows(inputs: Inputs, confidence: float = 0.95) -> tuple[SystemCorrelation, ...]:
+def correlate_by_system(inputs: MetricInputs, confidence: float = 0.95) -> tuple[SystemCorrelation, ...]:
     """Sentence-level correlations of every metric for each system by itself.
 
     >>> import aliquot
-    >>> from aliquot.metric_eval.metric_inputs import metric_inputs
-    >>> rows = by_system_rows(metric_inputs([aliquot.synthetic(items=40, systems=4, seed=1)]))
+    >>> from aliquot.metric_eval.metric_inputs import build_inputs
+    >>> rows = correlate_by_system(build_inputs([aliquot.synthetic(items=40, systems=4, seed=1)]))
     >>> len(rows), rows[0].system, rows[0].low < rows[0].value < rows[0].high
     (36, 'sys1', True)
     """
     rows = []
-    for campaign, at, metric in _each(inputs):
+    for campaign, at, metric in _iterate_metrics(inputs):
         both = np.isfinite(campaign.metrics[at]) & np.isfinite(campaign.human)
-        for measure in _BY_SYSTEM:
+        for measure in _SYSTEM_MEASURES:
             values = group_correlations(*mask_tables_to_common(campaign.metrics[at], campaign.human), measure, "system")
             rows += [
                 SystemCorrelation(
@@ -150,23 +150,25 @@ def by_system_rows(inputs: Inputs, confidence: float = 0.95) -> tuple[SystemCorr
     return tuple(rows)
 
 
-def correlation_rows(inputs: Inputs, confidence: float = 0.95) -> tuple[Correlation, ...]:
+def correlate_metrics(inputs: MetricInputs, confidence: float = 0.95) -> tuple[Correlation, ...]:
     """Every measure of every metric in every campaign.
 
     >>> import aliquot
-    >>> from aliquot.metric_eval.metric_inputs import metric_inputs
-    >>> rows = correlation_rows(metric_inputs([aliquot.synthetic(items=40, systems=4, seed=1)]))
+    >>> from aliquot.metric_eval.metric_inputs import build_inputs
+    >>> rows = correlate_metrics(build_inputs([aliquot.synthetic(items=40, systems=4, seed=1)]))
     >>> len(rows), [(row.level, row.measure, row.ties) for row in rows[-2:]]
     (78, [('system', 'accuracy', 'human skip, metric half'), ('system', 'spa', 'no matter')])
     """
     return tuple(
         row
-        for campaign, at, metric in _each(inputs)
-        for row in _measures((inputs.human, campaign.name, metric), campaign, at, confidence)
+        for campaign, at, metric in _iterate_metrics(inputs)
+        for row in _correlate((inputs.human, campaign.name, metric), campaign, at, confidence)
     )
 
 
-def _measures(label: tuple[str, str, str], campaign: Campaign, at: int, confidence: float) -> Iterator[Correlation]:
+def _correlate(
+    label: tuple[str, str, str], campaign: ScoredCampaign, at: int, confidence: float
+) -> Iterator[Correlation]:
     metric, human, held = campaign.metrics[at], campaign.human, campaign.coverage(at)
 
     def row(
@@ -202,7 +204,13 @@ def _measures(label: tuple[str, str, str], campaign: Campaign, at: int, confiden
             one = correlate_tables(metric, human, coefficient, kernel_level)
             ends = table_interval(metric, human, one.value, coefficient, kernel_level, confidence)
             yield row(
-                level, coefficient, one.value, _TIES[coefficient], groups=one.groups, undefined=one.undefined, ends=ends
+                level,
+                coefficient,
+                one.value,
+                _TIE_POLICIES[coefficient],
+                groups=one.groups,
+                undefined=one.undefined,
+                ends=ends,
             )
     calibrated = tie_accuracy(metric, human)
     for ties, value, epsilon in (
@@ -229,69 +237,69 @@ def _measures(label: tuple[str, str, str], campaign: Campaign, at: int, confiden
 # -- How much depends on single systems ------------------------------------------------------------------------------
 
 
-def _pearson(metric: FloatArray, human: FloatArray) -> float:
+def _system_pearson(metric: FloatArray, human: FloatArray) -> float:
     return correlate_tables(metric, human, "pearson", "system_means").value
 
 
-def _accuracy(metric: FloatArray, human: FloatArray) -> float:
+def _system_accuracy(metric: FloatArray, human: FloatArray) -> float:
     return pairwise_accuracy(metric, human).value
 
 
-def _means(metric: FloatArray, human: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _mean_tables(metric: FloatArray, human: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Tables of one row, the systems' means on the common cells: no other system has a part in a system's mean."""
     first, second = system_means(metric, human)
     return first[None], second[None]
 
 
 _EXTREMES: dict[str, NestedStatistic] = {
-    "system_pearson": lambda metric, human: nested_statistic(_pearson)(*_means(metric, human)),
+    "system_pearson": lambda metric, human: nested_statistic(_system_pearson)(*_mean_tables(metric, human)),
     "kendall_like": nested_kendall_like,
 }
-_LEFT_OUT: dict[str, TableStatistic] = {"system_pearson": _pearson, "accuracy": _accuracy}
+_LEAVE_ONE_OUT: dict[str, TableStatistic] = {"system_pearson": _system_pearson, "accuracy": _system_accuracy}
 
 
-def extreme_rows(inputs: Inputs) -> tuple[Extreme, ...]:
+def correlate_extremes(inputs: MetricInputs) -> tuple[ExtremeSystems, ...]:
     """Recompute measures on the N best and the N worst systems, N = all..3; none with fewer than three systems."""
     rows = []
-    for campaign, at, metric in _each(inputs):
+    for campaign, at, metric in _iterate_metrics(inputs):
         for measure, curve in _EXTREMES.items():
             curves = extreme_curves(campaign.metrics[at], campaign.human, curve)
             rows += [
-                Extreme(inputs.human, campaign.name, metric, measure, int(size), float(top), float(last))
+                ExtremeSystems(inputs.human, campaign.name, metric, measure, int(size), float(top), float(last))
                 for size, top, last in zip(curves.sizes, curves.top, curves.last, strict=True)
             ]
     return tuple(rows)
 
 
-def left_out_rows(inputs: Inputs) -> tuple[LeftOut, ...]:
+def leave_systems_out(inputs: MetricInputs) -> tuple[LeftOutSystem, ...]:
     """Recompute measures without each system in turn."""
     rows = []
-    for campaign, at, metric in _each(inputs):
-        means = _means(campaign.metrics[at], campaign.human)
-        for measure, statistic in _LEFT_OUT.items():
+    for campaign, at, metric in _iterate_metrics(inputs):
+        means = _mean_tables(campaign.metrics[at], campaign.human)
+        for measure, statistic in _LEAVE_ONE_OUT.items():
             found = leave_one_system_out(*means, statistic)
             rows.append(
-                LeftOut(
+                LeftOutSystem(
                     inputs.human,
                     campaign.name,
                     metric,
                     measure,
                     found.full,
                     found.low,
-                    _without(campaign, found.without, found.low),
+                    _find_system(campaign, found.without, found.low),
                     found.high,
-                    _without(campaign, found.without, found.high),
+                    _find_system(campaign, found.without, found.high),
                 )
             )
     return tuple(rows)
 
 
-def _each(inputs: Inputs) -> Iterator[tuple[Campaign, int, str]]:
+def _iterate_metrics(inputs: MetricInputs) -> Iterator[tuple[ScoredCampaign, int, str]]:
     for campaign in inputs.campaigns:
         for at, metric in enumerate(inputs.metrics):
             yield campaign, at, metric
 
 
-def _without(campaign: Campaign, values: FloatArray, value: float) -> str | None:
+def _find_system(campaign: ScoredCampaign, values: FloatArray, value: float) -> str | None:
     """The first system without which the measure is this."""
     return next((name for name, one in zip(campaign.systems, values, strict=True) if one == value), None)

@@ -24,14 +24,14 @@ Test = Literal["analytic", "permutation"]
 TESTS = ("analytic", "permutation")
 
 
-def p_values(scores: FloatArray, test: str = "analytic", seed: Seed = 0) -> FloatArray:
+def compute_p_values(scores: FloatArray, test: str = "analytic", seed: Seed = 0) -> FloatArray:
     """One-sided p-values of all pairs by the test that is asked for."""
     if test not in TESTS:
         raise unknown_name("test", test, TESTS)
     return analytic_p(scores) if test == "analytic" else permutation_p(scores, seed=seed)
 
 
-def clusters_of(means: FloatArray, p: FloatArray, alpha: float = ALPHA, rule: str = "any") -> IntArray:
+def cluster_by_p(means: FloatArray, p: FloatArray, alpha: float = ALPHA, rule: str = "any") -> IntArray:
     """Clusters of systems that p-values do not tell apart, 1 = best."""
     if rule not in get_args(ClusterRule):
         raise unknown_name("rule", rule, get_args(ClusterRule))
@@ -39,10 +39,10 @@ def clusters_of(means: FloatArray, p: FloatArray, alpha: float = ALPHA, rule: st
     return assign_clusters(means, better & ~better.T, "neighbour" if rule == "neighbour" else "any")
 
 
-def published_clusters(scores: FloatArray) -> IntArray:
+def cluster_as_published(scores: FloatArray) -> IntArray:
     """Algorithm 1 of Zouhar et al. 2025: Wilcoxon's test against the system just above, p < 0.05; 1 = best.
 
-    >>> published_clusters(np.array([[2.0, 0.0], [2.1, 0.3], [1.9, 0.1], [2.2, 0.2], [2.3, 0.4]]))
+    >>> cluster_as_published(np.array([[2.0, 0.0], [2.1, 0.3], [1.9, 0.1], [2.2, 0.2], [2.3, 0.4]]))
     array([1, 2])
     """
     order = np.argsort(-scores.mean(axis=0), kind="stable")
@@ -62,21 +62,21 @@ class Truth:
     @cached_property
     def clusters(self) -> IntArray:
         """Clusters on all items."""
-        return clusters_of(self.means, self.p)
+        return cluster_by_p(self.means, self.p)
 
     @cached_property
     def published(self) -> IntArray:
         """Clusters on all items by the paper's Algorithm 1."""
-        return np.ones(len(self.means), dtype=np.int64) if self.scores is None else published_clusters(self.scores)
+        return np.ones(len(self.means), dtype=np.int64) if self.scores is None else cluster_as_published(self.scores)
 
 
-def truth_of(scores: FloatArray, test: str = "analytic", seed: Seed = 0) -> Truth:
+def compute_truth(scores: FloatArray, test: str = "analytic", seed: Seed = 0) -> Truth:
     """Take the truth from the human scores of all items, which must be complete.
 
-    >>> truth_of(np.array([[1.0, 0.0], [2.0, 0.0]])).means
+    >>> compute_truth(np.array([[1.0, 0.0], [2.0, 0.0]])).means
     array([1.5, 0. ])
     """
-    return Truth(scores.mean(axis=0), p_values(scores, test, seed), scores)
+    return Truth(scores.mean(axis=0), compute_p_values(scores, test, seed), scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,11 +96,11 @@ class Outcomes:
     @cached_property
     def published(self) -> list[IntArray]:
         """Clusters of the judged items by the paper's Algorithm 1, whatever the estimator."""
-        return [published_clusters(scores) for scores in self.scores]
+        return [cluster_as_published(scores) for scores in self.scores]
 
 
 @dataclass(frozen=True)
-class Measure:
+class SampleMeasure:
     """A measure, which way it is better, what it says, what it is compared with, and whether it must be named.
 
     Those that must be named cost as much as a replay.
@@ -120,7 +120,7 @@ class Measure:
         return self.baseline or self.name
 
 
-def _spa(p: FloatArray, truth: Truth) -> FloatArray:
+def _soft_accuracy(p: FloatArray, truth: Truth) -> FloatArray:
     if len(truth.means) < 2:
         return np.full(len(p), np.nan)
     first, second = np.triu_indices(len(truth.means), 1)
@@ -128,16 +128,16 @@ def _spa(p: FloatArray, truth: Truth) -> FloatArray:
     return accuracy
 
 
-def _errors(outcomes: Outcomes, truth: Truth) -> FloatArray:
+def _mean_errors(outcomes: Outcomes, truth: Truth) -> FloatArray:
     return outcomes.means - truth.means
 
 
-def _where_known(condition: BoolArray, known: FloatArray) -> FloatArray:
+def _mask_undefined(condition: BoolArray, known: FloatArray) -> FloatArray:
     """1 where the condition holds, 0 where not, NaN where what it was asked of is not known."""
     return np.where(np.isnan(known), np.nan, condition.astype(np.float64))
 
 
-def _mean_of_known(values: FloatArray) -> FloatArray:
+def _nan_row_means(values: FloatArray) -> FloatArray:
     """Mean of each row over what is known; NaN for nothing."""
     known = np.isfinite(values)
     count = known.sum(axis=1)
@@ -146,144 +146,150 @@ def _mean_of_known(values: FloatArray) -> FloatArray:
     return mean
 
 
-def _top1(outcomes: Outcomes, truth: Truth) -> FloatArray:
+def _match_top1(outcomes: Outcomes, truth: Truth) -> FloatArray:
     rank = systems.rank_of_best(outcomes.means, truth.means)
-    return _where_known(rank == 1, rank)
+    return _mask_undefined(rank == 1, rank)
 
 
-def _place(outcomes: Outcomes, truth: Truth) -> FloatArray:
+def _rank_top1(outcomes: Outcomes, truth: Truth) -> FloatArray:
     """The place of the system put first among the true ones: 1 for the best, 0 for the last."""
     rank = systems.rank_of_best(outcomes.means, truth.means)
     return 1.0 - (rank - 1.0) / max(1, len(truth.means) - 1)
 
 
-def _changed(outcomes: Outcomes, truth: Truth) -> FloatArray:
+def _ranking_changed(outcomes: Outcomes, truth: Truth) -> FloatArray:
     swaps = systems.count_swapped_pairs(outcomes.means, truth.means)
-    return _where_known(swaps > 0, swaps)
+    return _mask_undefined(swaps > 0, swaps)
 
 
 def _coverage(outcomes: Outcomes, truth: Truth) -> FloatArray:
     rounding = 1e-12 * float(np.abs(truth.means).max(initial=0.0))  # of a mean that is known, with width 0
     centre = outcomes.means if outcomes.centre is None else outcomes.centre
     inside = np.abs(centre - truth.means) <= outcomes.half + rounding
-    return _mean_of_known(_where_known(inside, outcomes.half))
+    return _nan_row_means(_mask_undefined(inside, outcomes.half))
 
 
-def _watched(outcomes: Outcomes, column: int) -> FloatArray:
+def _monitor_column(outcomes: Outcomes, column: int) -> FloatArray:
     return np.full(len(outcomes.means), np.nan) if outcomes.watched is None else outcomes.watched[:, column]
 
 
 MEASURES = {
     measure.name: measure
     for measure in (
-        Measure("spa", lambda o, t: _spa(o.p, t), "higher", "soft pairwise accuracy, the sample's own p-values"),
-        Measure(
+        SampleMeasure(
+            "spa", lambda o, t: _soft_accuracy(o.p, t), "higher", "soft pairwise accuracy, the sample's own p-values"
+        ),
+        SampleMeasure(
             "spa_full",
-            lambda o, t: _spa(o.p_full, t),
+            lambda o, t: _soft_accuracy(o.p_full, t),
             "higher",
             "soft pairwise accuracy of full-set significance; compared with a random sample's spa",
             "spa",
         ),
-        Measure(
+        SampleMeasure(
             "accuracy",
             lambda o, t: systems.pairwise_accuracy(o.means, t.means),
             "higher",
             "pairs of systems in the true order",
         ),
-        Measure("pearson", lambda o, t: systems.pearson_rows(o.means, t.means), "higher", "Pearson's r of means"),
-        Measure("spearman", lambda o, t: systems.spearman(o.means, t.means), "higher", "Spearman's rho of means"),
-        Measure("kendall", lambda o, t: systems.kendall_b(o.means, t.means), "higher", "Kendall's tau-b of means"),
-        Measure(
+        SampleMeasure("pearson", lambda o, t: systems.pearson_rows(o.means, t.means), "higher", "Pearson's r of means"),
+        SampleMeasure("spearman", lambda o, t: systems.spearman(o.means, t.means), "higher", "Spearman's rho of means"),
+        SampleMeasure(
+            "kendall", lambda o, t: systems.kendall_b(o.means, t.means), "higher", "Kendall's tau-b of means"
+        ),
+        SampleMeasure(
             "weighted_tau",
             lambda o, t: systems.weighted_tau(o.means, t.means),
             "higher",
             "Kendall's tau with weights 1/rank^2: errors at the top count most",
         ),
-        Measure("top1", _top1, "higher", "the best system is found"),
-        Measure(
+        SampleMeasure("top1", _match_top1, "higher", "the best system is found"),
+        SampleMeasure(
             "top3",
             lambda o, t: systems.top_share(o.means, t.means, 3),
             "higher",
             "share of the three best systems among the three put first",
         ),
-        Measure(
+        SampleMeasure(
             "top1_rank",
             lambda o, t: systems.rank_of_best(o.means, t.means),
             "lower",
             "true rank of the system put first",
         ),
-        Measure(
+        SampleMeasure(
             "clusters",
             lambda o, _: o.clusters.max(axis=1).astype(np.float64),
             "neither",
             "clusters told apart by the sample, as `estimate` prints them; not the paper's Algorithm 1",
         ),
-        Measure(
+        SampleMeasure(
             "top_dice",
             lambda o, t: np.array([systems.dice(c, t.clusters) for c in o.clusters]),
             "higher",
             "Dice of the best cluster and the true one, clusters as above",
         ),
-        Measure(
+        SampleMeasure(
             "top1_published",
-            _place,
+            _rank_top1,
             "higher",
             "place of the system put first, from 1 to 0 (their top-1 match)",
             by_name=True,
         ),
-        Measure(
+        SampleMeasure(
             "clusters_published",
             lambda o, _: np.array([float(c.max()) for c in o.published]),
             "higher",
             "clusters by the paper's Algorithm 1 (Wilcoxon against the last member)",
             by_name=True,
         ),
-        Measure(
+        SampleMeasure(
             "top_dice_published",
             lambda o, t: np.array([systems.dice(c, t.published) for c in o.published]),
             "higher",
             "Dice of the best cluster and the true one by the paper's Algorithm 1",
             by_name=True,
         ),
-        Measure("mae", lambda o, t: np.abs(_errors(o, t)).mean(axis=1), "lower", "mean absolute error of the means"),
-        Measure(
+        SampleMeasure(
+            "mae", lambda o, t: np.abs(_mean_errors(o, t)).mean(axis=1), "lower", "mean absolute error of the means"
+        ),
+        SampleMeasure(
             "rmse",
-            lambda o, t: np.sqrt((_errors(o, t) ** 2).mean(axis=1)),
+            lambda o, t: np.sqrt((_mean_errors(o, t) ** 2).mean(axis=1)),
             "lower",
             "root mean squared error of the means",
         ),
-        Measure(
+        SampleMeasure(
             "swaps", lambda o, t: systems.count_swapped_pairs(o.means, t.means), "lower", "pairs in the wrong order"
         ),
-        Measure("changed", _changed, "lower", "the ranking differs from the true one"),
-        Measure("coverage", _coverage, "neither", "intervals that hold the truth"),
-        Measure("width", lambda o, _: 2 * _mean_of_known(o.half), "lower", "mean width of the intervals"),
-        Measure(
+        SampleMeasure("changed", _ranking_changed, "lower", "the ranking differs from the true one"),
+        SampleMeasure("coverage", _coverage, "neither", "intervals that hold the truth"),
+        SampleMeasure("width", lambda o, _: 2 * _nan_row_means(o.half), "lower", "mean width of the intervals"),
+        SampleMeasure(
             "slack",
-            lambda o, t: _mean_of_known(o.half - np.abs(_errors(o, t))),
+            lambda o, t: _nan_row_means(o.half - np.abs(_mean_errors(o, t))),
             "neither",
             "half width of the intervals less the error: how much wider than needed",
         ),
-        Measure("cost", lambda o, _: o.cost, "lower", "spent, as a share of judging everything"),
-        Measure(
+        SampleMeasure("cost", lambda o, _: o.cost, "lower", "spent, as a share of judging everything"),
+        SampleMeasure(
             "decided",
-            lambda o, _: _watched(o, 0),
+            lambda o, _: _monitor_column(o, 0),
             "higher",
             "pairs that an adaptive campaign has decided",
             by_name=True,
             watched=True,
         ),
-        Measure(
+        SampleMeasure(
             "wrongly_decided",
-            lambda o, _: _watched(o, 1),
+            lambda o, _: _monitor_column(o, 1),
             "lower",
             "of them, pairs decided the wrong way",
             by_name=True,
             watched=True,
         ),
-        Measure(
+        SampleMeasure(
             "stopped_at",
-            lambda o, _: _watched(o, 2),
+            lambda o, _: _monitor_column(o, 2),
             "lower",
             "budget at which the question was decided",
             by_name=True,
@@ -293,10 +299,10 @@ MEASURES = {
 }
 
 
-def chosen_measures(names: str | Iterable[str] | None) -> list[Measure]:
+def select_measures(names: str | Iterable[str] | None) -> list[SampleMeasure]:
     """Return the named measures (a list, or "spa,mae"), each once, or all but those that must be named.
 
-    >>> [measure.name for measure in chosen_measures("mae,spa,mae")]
+    >>> [measure.name for measure in select_measures("mae,spa,mae")]
     ['mae', 'spa']
     """
     if names is None:
@@ -322,7 +328,9 @@ class Parity:
     missed: int  # how many targets were never reached
 
 
-def first_crossings(budgets: FloatArray, curve: FloatArray, targets: FloatArray, *, between: bool = True) -> FloatArray:
+def find_first_crossings(
+    budgets: FloatArray, curve: FloatArray, targets: FloatArray, *, between: bool = True
+) -> FloatArray:
     """Smallest budget at which a curve reaches each target.
 
     Args:
@@ -335,7 +343,7 @@ def first_crossings(budgets: FloatArray, curve: FloatArray, targets: FloatArray,
         One budget per target; the first budget where it is already enough; infinite where the curve never gets there,
         NaN where the target is not known.
 
-    >>> first_crossings(np.array([1.0, 2.0, 4.0]), np.array([0.5, 0.7, 0.9]), np.array([0.4, 0.8, 0.95])).round(2)
+    >>> find_first_crossings(np.array([1.0, 2.0, 4.0]), np.array([0.5, 0.7, 0.9]), np.array([0.4, 0.8, 0.95])).round(2)
     array([1.  , 2.83,  inf])
     """
     above = curve[None, :] >= targets[:, None]
@@ -349,10 +357,10 @@ def first_crossings(budgets: FloatArray, curve: FloatArray, targets: FloatArray,
     return np.where(np.isnan(targets), np.nan, reached)
 
 
-def parity_of(reached: FloatArray, budgets: FloatArray) -> Parity:
+def compute_parity(reached: FloatArray, budgets: FloatArray) -> Parity:
     """Average C/B.
 
-    >>> parity_of(np.array([1.0, np.inf]), np.array([2.0, 4.0]))
+    >>> compute_parity(np.array([1.0, np.inf]), np.array([2.0, 4.0]))
     Parity(value=inf, reached=0.5, missed=1)
     """
     ratio = reached / budgets

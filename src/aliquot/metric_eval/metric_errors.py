@@ -18,7 +18,7 @@ import numpy as np
 
 from aliquot.annotation.judgment_noise import judgments_of_score
 from aliquot.errors import DataError
-from aliquot.metric_eval.metric_inputs import Campaign, Inputs
+from aliquot.metric_eval.metric_inputs import MetricInputs, ScoredCampaign
 from aliquot.metric_eval.metric_value import PerfectAnnotator
 from aliquot.stats import bias_variance, break_even
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
@@ -27,7 +27,7 @@ from aliquot.stats.resampling import spawn_seeds
 
 OPTIMAL_NAME, HUMAN_NAME = "Optimal predictor", "Human"
 """How the first two rows of the decomposition are called."""
-LIMIT = 10_000
+MAX_JUDGMENTS = 10_000
 """Largest number of judgments per system at which a break-even is looked for."""
 
 # -- The error and its parts -----------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ class ErrorParts:
 
 
 @dataclass(frozen=True)
-class Convergence:
+class MetricConvergence:
     """How often a metric decides on so many drawn items as it does on all."""
 
     human: str  # the human score, whose cells are used
@@ -68,7 +68,7 @@ class Convergence:
 
 
 @dataclass(frozen=True)
-class CoOccurrence:
+class SignificanceCounts:
     """Pairs on which people find a significant difference, or none, by what the metric finds.
 
     The first system of a pair is the one that people put ahead, so `verdict` is "better" or "undecided" ("worse"
@@ -83,7 +83,7 @@ class CoOccurrence:
     worse: int  # pairs on which it finds the first system significantly worse
 
 
-def signs_of(inputs: Inputs, trials: int, *, paired: bool = False, seed: Seed = 0) -> list[PairSigns]:
+def draw_signs(inputs: MetricInputs, trials: int, *, paired: bool = False, seed: Seed = 0) -> list[PairSigns]:
     """Resample the items of every campaign and see who is ahead, by people and by each metric.
 
     Raises:
@@ -98,7 +98,7 @@ def signs_of(inputs: Inputs, trials: int, *, paired: bool = False, seed: Seed = 
     ]
 
 
-def require_pairs(campaign: Campaign) -> None:
+def require_pairs(campaign: ScoredCampaign) -> None:
     """Refuse a campaign without two systems to compare."""
     if len(campaign.systems) < 2:
         raise DataError(
@@ -106,13 +106,13 @@ def require_pairs(campaign: Campaign) -> None:
         )
 
 
-def decomposition_rows(inputs: Inputs, signs: list[PairSigns], seed: Seed = 0) -> tuple[ErrorParts, ...]:
+def decompose_errors(inputs: MetricInputs, signs: list[PairSigns], seed: Seed = 0) -> tuple[ErrorParts, ...]:
     """The optimal predictor, people, and every metric, in the order of the inputs.
 
     >>> import aliquot
-    >>> from aliquot.metric_eval.metric_inputs import metric_inputs
-    >>> inputs = metric_inputs([aliquot.synthetic(items=60, systems=4, seed=1)], metrics=["human", "metricA"])
-    >>> rows = decomposition_rows(inputs, signs_of(inputs, 500))
+    >>> from aliquot.metric_eval.metric_inputs import build_inputs
+    >>> inputs = build_inputs([aliquot.synthetic(items=60, systems=4, seed=1)], metrics=["human", "metricA"])
+    >>> rows = decompose_errors(inputs, draw_signs(inputs, 500))
     >>> [(row.metric, row.bias, row.variance == 0) for row in rows[:3]]
     [('Optimal predictor', 0.0, True), ('Human', 0.0, False), ('human', 0.0, False)]
     """
@@ -167,12 +167,13 @@ class SquaredError:
     pairs: int  # pairs of systems in the mean
 
 
-def squared_error_rows(inputs: Inputs) -> tuple[SquaredError, ...]:
+def decompose_squared_errors(inputs: MetricInputs) -> tuple[SquaredError, ...]:
     """Mean squared error of every metric, in every campaign: observed = noise + bias + variance, exactly.
 
     >>> import aliquot
-    >>> from aliquot.metric_eval.metric_inputs import metric_inputs
-    >>> rows = squared_error_rows(metric_inputs([aliquot.synthetic(items=60, systems=4, seed=1)], metrics=["human"]))
+    >>> from aliquot.metric_eval.metric_inputs import build_inputs
+    >>> data = aliquot.synthetic(items=60, systems=4, seed=1)
+    >>> rows = decompose_squared_errors(build_inputs([data], metrics=["human"]))
     >>> [(row.metric, round(row.bias, 9), round(row.factor, 9)) for row in rows if row.kind == "metric"]
     [('human', 0.0, 1.0)]
     """
@@ -199,25 +200,25 @@ def squared_error_rows(inputs: Inputs) -> tuple[SquaredError, ...]:
     return tuple(rows)
 
 
-def growing_sizes(items: int) -> IntArray:
+def list_draw_sizes(items: int) -> IntArray:
     """Sizes of draws from 1 to all items, about evenly on a log scale.
 
-    >>> growing_sizes(460)
+    >>> list_draw_sizes(460)
     array([  1,   3,  10,  30, 100, 300, 460])
     """
     steps = [size for power in range(7) for size in (10**power, 3 * 10**power) if size < items]
     return np.array([*steps, items], dtype=np.int64)
 
 
-def convergence_rows(inputs: Inputs, trials: int = 1000, seed: Seed = 0) -> tuple[Convergence, ...]:
+def compute_convergence(inputs: MetricInputs, trials: int = 1000, seed: Seed = 0) -> tuple[MetricConvergence, ...]:
     """Agreement of every metric's prediction on some items with that on all, as the test set grows."""
     rows = []
     seeds = spawn_seeds(seed, len(inputs.campaigns))
     for campaign, child in zip(inputs.campaigns, seeds, strict=True):
         require_pairs(campaign)
-        found = bias_variance.convergence(campaign.metrics, growing_sizes(len(campaign.human)), trials, seed=child)
+        found = bias_variance.convergence(campaign.metrics, list_draw_sizes(len(campaign.human)), trials, seed=child)
         rows += [
-            Convergence(
+            MetricConvergence(
                 inputs.human,
                 campaign.name,
                 metric,
@@ -231,9 +232,9 @@ def convergence_rows(inputs: Inputs, trials: int = 1000, seed: Seed = 0) -> tupl
     return tuple(rows)
 
 
-def cooccurrence_rows(
-    inputs: Inputs, trials: int = 1000, *, alpha: float = 0.05, seed: Seed = 0
-) -> tuple[CoOccurrence, ...]:
+def count_cooccurrences(
+    inputs: MetricInputs, trials: int = 1000, *, alpha: float = 0.05, seed: Seed = 0
+) -> tuple[SignificanceCounts, ...]:
     """Three rows a metric: what it finds where people find the first system better, neither, and worse."""
     seeds = spawn_seeds(seed, len(inputs.campaigns))
     counts = np.zeros((len(inputs.metrics), 3, 3), dtype=np.int64)
@@ -242,7 +243,7 @@ def cooccurrence_rows(
         counts += bias_variance.co_occurrence(campaign.human, campaign.metrics, trials, alpha=alpha, seed=child).counts
     names = ("better", "undecided", "worse")
     return tuple(
-        CoOccurrence(inputs.human, metric, names[row], *(int(count) for count in counts[at, row]))
+        SignificanceCounts(inputs.human, metric, names[row], *(int(count) for count in counts[at, row]))
         for at, metric in enumerate(inputs.metrics)
         for row in range(3)
     )
@@ -271,7 +272,7 @@ class Worth:
 
 
 @dataclass(frozen=True)
-class CurvePoint:
+class ErrorCurvePoint:
     """Mean error over pairs of people, and of the perfect annotator, with so many judgments per system."""
 
     human: str
@@ -281,8 +282,8 @@ class CurvePoint:
     perfect: float
 
 
-def break_even_rows(
-    inputs: Inputs,
+def compute_break_even(
+    inputs: MetricInputs,
     signs: list[PairSigns],
     perfect: list[PerfectAnnotator] | None = None,
     *,
@@ -290,12 +291,12 @@ def break_even_rows(
     trials: int = 10_000,
     level: float = 0.95,
     seed: Seed = 0,
-) -> tuple[tuple[Worth, ...], tuple[CurvePoint, ...]]:
+) -> tuple[tuple[Worth, ...], tuple[ErrorCurvePoint, ...]]:
     """Judgments that each metric is worth, and the curves of people and of the perfect annotator.
 
     Args:
         inputs: of one or several campaigns.
-        signs: from `signs_of`, for the metrics' bias.
+        signs: from `draw_signs`, for the metrics' bias.
         perfect: one for each campaign, or None where some campaign has no repeated judgments.
         unit: "judgment" counts single judgments, each system with its own (Wei and Jia 2021); "item" counts items that
             all systems are judged on, with as many judgments an output as the human score is the mean of.
@@ -304,18 +305,18 @@ def break_even_rows(
         seed: of all draws.
 
     >>> import aliquot
-    >>> from aliquot.metric_eval.metric_errors import signs_of
-    >>> from aliquot.metric_eval.metric_inputs import metric_inputs
-    >>> inputs = metric_inputs([aliquot.synthetic(items=100, systems=5, seed=2)], metrics=["human"])
-    >>> rows, curve = break_even_rows(inputs, signs_of(inputs, 500), trials=500)
+    >>> from aliquot.metric_eval.metric_errors import draw_signs
+    >>> from aliquot.metric_eval.metric_inputs import build_inputs
+    >>> inputs = build_inputs([aliquot.synthetic(items=100, systems=5, seed=2)], metrics=["human"])
+    >>> rows, curve = compute_break_even(inputs, draw_signs(inputs, 500), trials=500)
     >>> rows[0].judgments, curve[0].judgments, curve[0].people > curve[-1].people
     (inf, 1, True)
     """
-    sizes = break_even.size_grid(LIMIT)
+    sizes = break_even.size_grid(MAX_JUDGMENTS)
     curve_seed, interval_seed = spawn_seeds(seed, 2)
     seeds = spawn_seeds(curve_seed, len(inputs.campaigns))
     bias = [bias_variance.campaign_parts(one).bias for one in signs]
-    single = [single_judgments(campaign) for campaign in inputs.campaigns] if unit == "judgment" else []
+    single = [collect_single_judgments(campaign) for campaign in inputs.campaigns] if unit == "judgment" else []
 
     def errors_of(at: int, ratio: float) -> FloatArray:
         if unit == "judgment":
@@ -333,7 +334,7 @@ def break_even_rows(
         return np.concatenate(errors, axis=1), crossings
 
     people, by_people = curves([1.0] * len(seeds))
-    ratios = usable_ratios(perfect, unit)
+    ratios = collect_finite_ratios(perfect, unit)
     nothing = np.full(len(inputs.predictors), np.nan)
     ideal, by_ideal = np.full_like(people, np.nan), break_even.BreakEven(nothing, nothing, nothing)
     if ratios is not None:
@@ -349,7 +350,7 @@ def break_even_rows(
                 inputs.human,
                 metric,
                 unit,
-                _mean(joined[at]),
+                _nan_mean(joined[at]),
                 judgments,
                 low,
                 high,
@@ -357,17 +358,18 @@ def break_even_rows(
                 perfect_low,
                 perfect_high,
                 reached=math.isfinite(judgments),
-                limit=LIMIT,
+                limit=MAX_JUDGMENTS,
                 pairs=int(np.isfinite(joined[at]).sum()),
             )
         )
     points = tuple(
-        CurvePoint(inputs.human, unit, int(size), _mean(people[at]), _mean(ideal[at])) for at, size in enumerate(sizes)
+        ErrorCurvePoint(inputs.human, unit, int(size), _nan_mean(people[at]), _nan_mean(ideal[at]))
+        for at, size in enumerate(sizes)
     )
     return tuple(rows), points
 
 
-def single_judgments(campaign: Campaign) -> list[break_even.SystemJudgments]:
+def collect_single_judgments(campaign: ScoredCampaign) -> list[break_even.SystemJudgments]:
     """The single judgments that the human score is made of, one entry for each system; judged cells only.
 
     Raises:
@@ -386,13 +388,13 @@ def single_judgments(campaign: Campaign) -> list[break_even.SystemJudgments]:
     ]
 
 
-def unit_of(inputs: Inputs, unit: break_even.BreakEvenUnit | None) -> tuple[break_even.BreakEvenUnit, str]:
+def choose_unit(inputs: MetricInputs, unit: break_even.BreakEvenUnit | None) -> tuple[break_even.BreakEvenUnit, str]:
     """The unit to count in, by default single judgments where every campaign has them; and a sentence that says so."""
     chosen, why = unit or "judgment", ""
     if unit is None:
         try:
             for campaign in inputs.campaigns:
-                single_judgments(campaign)
+                collect_single_judgments(campaign)
         except DataError as error:
             chosen, why = "item", f" ({error})"
     if chosen == "judgment":
@@ -403,18 +405,18 @@ def unit_of(inputs: Inputs, unit: break_even.BreakEvenUnit | None) -> tuple[brea
     return chosen, f"break-even counts items that all systems are judged on, one human score each{why}"
 
 
-_COUNTED = {
+_UNIT_WORDS = {
     "judgment": ("a single judgment", "single judgments"),
     "item": ("one judged item", "judged items (the same for all systems)"),
 }
 
 
-def verdict_of(rows: Sequence[Worth], *, asked: bool = True) -> str:
+def write_verdict(rows: Sequence[Worth], *, asked: bool = True) -> str:
     """Say whether a metric can replace people, from its break-even: one or two sentences for each human score.
 
     >>> nan = float("nan")
     >>> worth = Worth("mqm", "COMET", "judgment", 0.1, 120.4, 30.0, 900.0, nan, nan, nan, True, 10000, 45)
-    >>> print(verdict_of([worth]))
+    >>> print(write_verdict([worth]))
     On these data no metric replaces more than 120 single judgments per system; the best is COMET (interval 30 to 900).
     """
     known: dict[str, list[Worth]] = {}
@@ -424,22 +426,26 @@ def verdict_of(rows: Sequence[Worth], *, asked: bool = True) -> str:
     if not known:
         why = "could not be computed (see the notes)" if asked else "was not computed (add breakeven to the parts)"
         return f"The break-even {why}, so nothing is said about how many judgments a metric is worth."
-    texts = [_verdict(found) for found in known.values()]
+    texts = [_write_verdict_of_score(found) for found in known.values()]
     if len(texts) > 1:
         texts = [f"Against '{human}': {text}" for human, text in zip(known, texts, strict=True)]
     return " ".join(texts)
 
 
-def _verdict(rows: Sequence[Worth]) -> str:
+def _write_verdict_of_score(rows: Sequence[Worth]) -> str:
     best = max(rows, key=lambda row: (row.judgments, -row.bias))
-    one, many = _COUNTED[best.unit]
+    one, many = _UNIT_WORDS[best.unit]
     if best.judgments <= 1:
         return (
             f"On these data no metric replaces people: {one} per system orders the systems as well as "
             f"the best metric, {best.metric}."
         )
     if math.isfinite(best.judgments):
-        interval = "" if math.isnan(best.low) else f" (interval {_count(best.low, best)} to {_count(best.high, best)})"
+        interval = (
+            ""
+            if math.isnan(best.low)
+            else f" (interval {_format_count(best.low, best)} to {_format_count(best.high, best)})"
+        )
         return (
             f"On these data no metric replaces more than {best.judgments:.0f} {many} per system; the "
             f"best is {best.metric}{interval}."
@@ -452,11 +458,11 @@ def _verdict(rows: Sequence[Worth]) -> str:
     return f"On these data {best.metric}{more} is worth more than {best.limit} {many} per system{right}.{low}"
 
 
-def _count(judgments: float, row: Worth) -> str:
+def _format_count(judgments: float, row: Worth) -> str:
     return f"more than {row.limit}" if math.isinf(judgments) else f"{judgments:.0f}"
 
 
-def usable_ratios(
+def collect_finite_ratios(
     perfect: list[PerfectAnnotator] | None, unit: break_even.BreakEvenUnit = "item"
 ) -> list[float] | None:
     """Efficiency ratios in this unit; None where a campaign has none that is finite.
@@ -471,6 +477,6 @@ def usable_ratios(
     return [max(1.0, ratio) for ratio in ratios] if all(np.isfinite(ratio) for ratio in ratios) else None
 
 
-def _mean(values: FloatArray) -> float:
+def _nan_mean(values: FloatArray) -> float:
     known = values[np.isfinite(values)]
     return float(known.mean()) if len(known) else float("nan")

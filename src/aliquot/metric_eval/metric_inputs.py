@@ -17,12 +17,12 @@ from aliquot.core.evalset import EvalSet
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.stats.arrays import BoolArray, FloatArray, is_constant
 
-_COVERED = 0.5
+MIN_COVERAGE = 0.5
 """Share of the judged outputs that a metric must have to be taken without being named."""
 
 
 @dataclass(frozen=True, eq=False)
-class Campaign:
+class ScoredCampaign:
     """One set under one human score."""
 
     data: EvalSet  # the set it comes from
@@ -57,12 +57,12 @@ class Coverage:
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class MetricInputs:
     """One human score, some metrics, one or several campaigns."""
 
     human: str  # how the human score is called; where campaigns differ, all names
     metrics: tuple[str, ...]  # the metrics, in the order of the arrays
-    campaigns: tuple[Campaign, ...]  # the campaigns; a metric that one does not have is NaN there
+    campaigns: tuple[ScoredCampaign, ...]  # the campaigns; a metric that one does not have is NaN there
     notes: tuple[str, ...] = ()  # what was left out, and why
     corpus: tuple[str, ...] = ()  # corpus-level metrics, which have no score of a single output
 
@@ -81,14 +81,14 @@ class Inputs:
         return total
 
 
-def metric_inputs(
+def build_inputs(
     sets: Sequence[EvalSet],
     human: str | None = None,
     metrics: Sequence[str] | None = None,
     *,
     humans: Sequence[str] = (),
     common: bool = False,
-) -> Inputs:
+) -> MetricInputs:
     """Arrange people's and metrics' scores.
 
     Args:
@@ -99,16 +99,16 @@ def metric_inputs(
         common: keep only the cells that people and all metrics have.
 
     >>> import aliquot
-    >>> inputs = metric_inputs([aliquot.synthetic(items=20, systems=3, seed=1)])
+    >>> inputs = build_inputs([aliquot.synthetic(items=20, systems=3, seed=1)])
     >>> inputs.metrics, inputs.campaigns[0].metrics.shape, inputs.coverage(0)
     (('metricA', 'metricB', 'metricC'), (3, 20, 3), Coverage(items=20, systems=3, cells=60))
     """
     if not sets:
         raise OptionError("no data are given; give at least one set")
-    sets = _distinct(sets)
+    sets = _number_duplicates(sets)
     people = {name for name in (human, *humans) if name is not None}
-    chosen, notes = _chosen(sets, human, metrics, people)
-    campaigns = [_campaign(data, human, chosen) for data in sets]
+    chosen, notes = _choose_metrics(sets, human, metrics, people)
+    campaigns = [_build_campaign(data, human, chosen) for data in sets]
     lacking = [
         metric
         for at, metric in enumerate(chosen)
@@ -122,13 +122,13 @@ def metric_inputs(
         chosen = tuple(chosen[at] for at in kept)
         campaigns = [replace(campaign, metrics=campaign.metrics[kept]) for campaign in campaigns]
     if common:
-        campaigns = [_on_common_cells(campaign) for campaign in campaigns]
+        campaigns = [_keep_common_cells(campaign) for campaign in campaigns]
     names = list(dict.fromkeys(campaign.human_name for campaign in campaigns))
-    inputs = Inputs(", ".join(names), chosen, tuple(campaigns))
-    return replace(inputs, notes=(*notes, *_coverage_notes(inputs, common=common)))
+    inputs = MetricInputs(", ".join(names), chosen, tuple(campaigns))
+    return replace(inputs, notes=(*notes, *_describe_coverage(inputs, common=common)))
 
 
-def _distinct(sets: Sequence[EvalSet]) -> list[EvalSet]:
+def _number_duplicates(sets: Sequence[EvalSet]) -> list[EvalSet]:
     """Number sets of the same name, so that rows can be told apart."""
     names = [data.name for data in sets]
     return [
@@ -137,7 +137,7 @@ def _distinct(sets: Sequence[EvalSet]) -> list[EvalSet]:
     ]
 
 
-def _human_scores(data: EvalSet, human: str | None) -> tuple[str, FloatArray]:
+def _find_human_score(data: EvalSet, human: str | None) -> tuple[str, FloatArray]:
     name = human or data.human
     if name is None:
         raise DataError(
@@ -152,21 +152,21 @@ def _human_scores(data: EvalSet, human: str | None) -> tuple[str, FloatArray]:
     return name, scores
 
 
-def _chosen(
+def _choose_metrics(
     sets: Sequence[EvalSet], human: str | None, metrics: Sequence[str] | None, people: set[str]
 ) -> tuple[tuple[str, ...], list[str]]:
     """The metrics to compare: those named, or all that can be used in some set."""
     if metrics is not None:
-        return _named(sets, human, metrics), []
+        return _validate_metrics(sets, human, metrics), []
     usable: dict[str, None] = {}
     unfit: dict[str, str] = {}
     for data in sets:
-        name, scores = _human_scores(data, human)
+        name, scores = _find_human_score(data, human)
         judged = np.isfinite(scores)
         for metric in data.scores:
             if metric == name or metric in people or metric == data.human or is_human_name(metric):
                 continue
-            reason = _unfit(data.scores[metric][judged])
+            reason = _explain_unusable(data.scores[metric][judged])
             if reason is None:
                 usable[metric] = None
             else:
@@ -183,7 +183,7 @@ def _chosen(
     return tuple(usable), notes
 
 
-def _named(sets: Sequence[EvalSet], human: str | None, metrics: Sequence[str]) -> tuple[str, ...]:
+def _validate_metrics(sets: Sequence[EvalSet], human: str | None, metrics: Sequence[str]) -> tuple[str, ...]:
     known = list(dict.fromkeys(name for data in sets for name in data.scores))
     if not metrics:
         raise OptionError("no metric is named; name some, or leave --metrics out for all")
@@ -193,7 +193,7 @@ def _named(sets: Sequence[EvalSet], human: str | None, metrics: Sequence[str]) -
         if metric in metrics[:at]:
             raise OptionError(f"the metric '{metric}' is named twice")
         present = [
-            np.isfinite(data.scores[metric]) & np.isfinite(_human_scores(data, human)[1])
+            np.isfinite(data.scores[metric]) & np.isfinite(_find_human_score(data, human)[1])
             for data in sets
             if metric in data.scores
         ]
@@ -202,18 +202,18 @@ def _named(sets: Sequence[EvalSet], human: str | None, metrics: Sequence[str]) -
     return tuple(metrics)
 
 
-def _unfit(values: FloatArray) -> str | None:
+def _explain_unusable(values: FloatArray) -> str | None:
     """Why a metric, on the judged outputs, is of no use; None where it is."""
     present = np.isfinite(values)
-    if present.mean() < _COVERED:
+    if present.mean() < MIN_COVERAGE:
         return f"has scores on {present.mean():.0%} of the judged outputs only"
     return "is constant" if is_constant(values) else None
 
 
-def _campaign(data: EvalSet, human: str | None, metrics: Sequence[str]) -> Campaign:
-    name, scores = _human_scores(data, human)
+def _build_campaign(data: EvalSet, human: str | None, metrics: Sequence[str]) -> ScoredCampaign:
+    name, scores = _find_human_score(data, human)
     judged = np.isfinite(scores)
-    rows, columns = _any(judged, 1), _any(judged, 0)
+    rows, columns = _any_along(judged, 1), _any_along(judged, 0)
     kept = scores[rows][:, columns]
     nothing = np.full(kept.shape, np.nan)
     stack = [
@@ -221,20 +221,20 @@ def _campaign(data: EvalSet, human: str | None, metrics: Sequence[str]) -> Campa
         for metric in metrics
     ]
     systems = tuple(system for system, there in zip(data.systems, columns, strict=True) if there)
-    return Campaign(data, name, systems, rows, kept, np.stack(stack))
+    return ScoredCampaign(data, name, systems, rows, kept, np.stack(stack))
 
 
-def _any(present: BoolArray, axis: int) -> BoolArray:
+def _any_along(present: BoolArray, axis: int) -> BoolArray:
     return np.asarray(present.any(axis=axis), dtype=np.bool_)
 
 
-def _on_common_cells(campaign: Campaign) -> Campaign:
+def _keep_common_cells(campaign: ScoredCampaign) -> ScoredCampaign:
     present = np.asarray(np.isfinite(campaign.metrics).all(axis=0), dtype=np.bool_)
     if not present.any():
         raise DataError(
             f"{campaign.name}: no output has a score of every metric; name fewer with --metrics, or leave --common out"
         )
-    rows, columns = _any(present, 1), _any(present, 0)
+    rows, columns = _any_along(present, 1), _any_along(present, 0)
     kept = present[rows][:, columns]
     within = campaign.rows.copy()
     within[campaign.rows] = rows
@@ -247,7 +247,7 @@ def _on_common_cells(campaign: Campaign) -> Campaign:
     )
 
 
-def _coverage_notes(inputs: Inputs, *, common: bool) -> list[str]:
+def _describe_coverage(inputs: MetricInputs, *, common: bool) -> list[str]:
     notes = []
     by_metric = [inputs.coverage(at) for at in range(len(inputs.metrics))]
     people = inputs.coverage()
@@ -276,6 +276,6 @@ def _coverage_notes(inputs: Inputs, *, common: bool) -> list[str]:
     return notes
 
 
-def _is_constant(inputs: Inputs, metric: int) -> bool:
+def _is_constant(inputs: MetricInputs, metric: int) -> bool:
     values = [campaign.metrics[metric] for campaign in inputs.campaigns]
     return all(is_constant(one) for one in values if np.isfinite(one).any())

@@ -15,7 +15,7 @@ import polars as pl
 from aliquot.annotation.judgment_noise import ScoreJudgments, difference_noise, judgments_of_score
 from aliquot.annotation.judgment_rows import group_codes
 from aliquot.errors import DataError, OptionError, quoted
-from aliquot.metric_eval.metric_inputs import Campaign, Inputs
+from aliquot.metric_eval.metric_inputs import MetricInputs, ScoredCampaign
 from aliquot.stats.arrays import FloatArray, Seed, is_within
 from aliquot.stats.correlation import correlate_tables
 from aliquot.stats.metric_selection import ForwardSelection, ForwardStep, forward_selection
@@ -53,8 +53,8 @@ class PerfectAnnotator:
     rater_to_item: float  # g, annotators' variance / variance of the outputs of a system, for one judgment
 
 
-def perfect_annotator(
-    campaign: Campaign, *, level: float = 0.95, seed: Seed = 0
+def estimate_perfect_annotator(
+    campaign: ScoredCampaign, *, level: float = 0.95, seed: Seed = 0
 ) -> tuple[PerfectAnnotator, tuple[str, ...]]:
     """Split the variance of the judgments behind a human score (docs/methods.md, section 7; Wei and Jia 2021).
 
@@ -70,9 +70,9 @@ def perfect_annotator(
         DataError: no judgments, none behind this score, or no output judged twice.
 
     >>> import aliquot
-    >>> from aliquot.metric_eval.metric_inputs import metric_inputs
+    >>> from aliquot.metric_eval.metric_inputs import build_inputs
     >>> data = aliquot.synthetic(items=60, systems=4, protocol="da", judgments_per_output=2, seed=1)
-    >>> found, notes = perfect_annotator(metric_inputs([data]).campaigns[0])
+    >>> found, notes = estimate_perfect_annotator(build_inputs([data]).campaigns[0])
     >>> found.repeated, found.ratio > 1, found.source
     (240, True, 'all judgments')
     """
@@ -108,13 +108,13 @@ def perfect_annotator(
         ratio=parts.ratio,
         low=parts.low,
         high=parts.high,
-        matched=_matched(campaign, behind, parts.within),
+        matched=_compute_matched_ratio(campaign, behind, parts.within),
         rater_to_item=own.rater_to_item,
     )
     return row, tuple(notes)
 
 
-def _matched(campaign: Campaign, behind: ScoreJudgments, within: float) -> float:
+def _compute_matched_ratio(campaign: ScoredCampaign, behind: ScoreJudgments, within: float) -> float:
     """Efficiency ratio of differences of systems on the same items, for human scores that are means of judgments."""
     per_cell = behind.table.group_by("item", "system").agg(pl.len())["len"].to_numpy()
     noise = behind.slope**2 * difference_noise(behind.table, within)[0] * float((1 / per_cell).mean())
@@ -127,7 +127,7 @@ def _matched(campaign: Campaign, behind: ScoreJudgments, within: float) -> float
 # -- Control variates: human scores that need not be bought (docs/methods.md, sections 4 and 7) ---------------------
 
 
-_SPARSE = 0.5
+MIN_CELL_SHARE = 0.5
 """Share of the best covered metric's cells below which a metric is left out of the suggested set."""
 
 
@@ -163,7 +163,9 @@ class Suggestion:
     efficiency: float  # n judgments with all metrics so far are worth this many times n without
 
 
-def value_rows(inputs: Inputs, perfect: Sequence[PerfectAnnotator | None]) -> tuple[ControlValue, ...]:
+def compute_control_values(
+    inputs: MetricInputs, perfect: Sequence[PerfectAnnotator | None]
+) -> tuple[ControlValue, ...]:
     """Value of every metric in every campaign.
 
     Args:
@@ -171,19 +173,21 @@ def value_rows(inputs: Inputs, perfect: Sequence[PerfectAnnotator | None]) -> tu
         perfect: one for each campaign; None where no judgments are repeated: annotator noise is then taken as 0.
 
     >>> import aliquot
-    >>> from aliquot.metric_eval.metric_inputs import metric_inputs
-    >>> rows = value_rows(metric_inputs([aliquot.synthetic(items=100, systems=4, seed=1)]), [None])
+    >>> from aliquot.metric_eval.metric_inputs import build_inputs
+    >>> rows = compute_control_values(build_inputs([aliquot.synthetic(items=100, systems=4, seed=1)]), [None])
     >>> rows[0].efficiency > rows[2].efficiency > 1, rows[0].ceiling
     (True, inf)
     """
     return tuple(
-        _value(inputs.human, campaign, at, metric, known)
+        _compute_control_value(inputs.human, campaign, at, metric, known)
         for campaign, known in zip(inputs.campaigns, perfect, strict=True)
         for at, metric in enumerate(inputs.metrics)
     )
 
 
-def _value(human: str, campaign: Campaign, at: int, metric: str, known: PerfectAnnotator | None) -> ControlValue:
+def _compute_control_value(
+    human: str, campaign: ScoredCampaign, at: int, metric: str, known: PerfectAnnotator | None
+) -> ControlValue:
     found = correlate_tables(campaign.metrics[at], campaign.human, "pearson", "within_system")
     # A score that is the mean of m answers has g / m of their noise.
     g = 0.0 if known is None else max(0.0, known.rater_to_item) / known.per_output
@@ -203,7 +207,7 @@ def _value(human: str, campaign: Campaign, at: int, metric: str, known: PerfectA
     )
 
 
-def suggestion_rows(inputs: Inputs, seed: Seed = 0) -> tuple[tuple[Suggestion, ...], tuple[str, ...]]:
+def suggest_metrics(inputs: MetricInputs, seed: Seed = 0) -> tuple[tuple[Suggestion, ...], tuple[str, ...]]:
     """Choose metrics to combine, by forward selection on items that taught nothing, in every campaign.
 
     Returns:
@@ -214,7 +218,7 @@ def suggestion_rows(inputs: Inputs, seed: Seed = 0) -> tuple[tuple[Suggestion, .
     notes: list[str] = []
     for campaign, child in zip(inputs.campaigns, spawn_seeds(seed, len(inputs.campaigns)), strict=True):
         cells = np.isfinite(campaign.metrics).sum(axis=(1, 2))
-        kept = np.flatnonzero(cells >= _SPARSE * cells.max())
+        kept = np.flatnonzero(cells >= MIN_CELL_SHARE * cells.max())
         sparse = [name for at, name in enumerate(inputs.metrics) if at not in kept]
         if sparse:
             notes.append(f"{campaign.name}: too few cells to be combined with the others: {quoted(sparse)}")
@@ -223,11 +227,13 @@ def suggestion_rows(inputs: Inputs, seed: Seed = 0) -> tuple[tuple[Suggestion, .
         except (DataError, OptionError) as error:
             notes.append(f"{campaign.name}: no set of metrics is suggested: {error}")
             continue
-        rows += _steps(inputs, campaign, [inputs.metrics[at] for at in kept], found)
+        rows += _list_steps(inputs, campaign, [inputs.metrics[at] for at in kept], found)
     return tuple(rows), tuple(notes)
 
 
-def _steps(inputs: Inputs, campaign: Campaign, names: list[str], found: ForwardSelection) -> list[Suggestion]:
+def _list_steps(
+    inputs: MetricInputs, campaign: ScoredCampaign, names: list[str], found: ForwardSelection
+) -> list[Suggestion]:
     tried: list[tuple[ForwardStep, bool]] = [(step, True) for step in found.steps]
     if found.refused is not None:
         tried.append((found.refused, False))
@@ -265,8 +271,8 @@ class Gap:
     outputs: int  # outputs that it rests on
 
 
-def gap_rows(
-    inputs: Inputs, scale: tuple[float, float] | None = None, metric_scale: tuple[float, float] | None = None
+def compute_gaps(
+    inputs: MetricInputs, scale: tuple[float, float] | None = None, metric_scale: tuple[float, float] | None = None
 ) -> tuple[tuple[Gap, ...], tuple[str, ...]]:
     """The gap of every metric, of each system and of all.
 
@@ -280,28 +286,30 @@ def gap_rows(
         The rows, and notes on scales that were guessed. Several most frequent judgments of an output are averaged.
 
     >>> import aliquot
-    >>> from aliquot.metric_eval.metric_inputs import metric_inputs
+    >>> from aliquot.metric_eval.metric_inputs import build_inputs
     >>> data = aliquot.synthetic(items=30, systems=2, protocol="da", judgments_per_output=3, seed=1)
-    >>> rows, _ = gap_rows(metric_inputs([data], metrics=["human"]), scale=(0, 100), metric_scale=(0, 100))
+    >>> rows, _ = compute_gaps(build_inputs([data], metrics=["human"]), scale=(0, 100), metric_scale=(0, 100))
     >>> rows[-1].system, abs(rows[-1].mean) < 1e-9
     (None, True)
     """
     rows: list[Gap] = []
     notes: list[str] = []
     for campaign in inputs.campaigns:
-        mode = _modes(campaign)
+        mode = _collect_modes(campaign)
         known = campaign.human[np.isfinite(campaign.human)]
         ends = scale or (float(known.min()), float(known.max()))
         if ends[0] == ends[1] and scale is None:
             raise DataError(f"{campaign.name}: every human score is {ends[0]:g}, so the ends of the scale are unknown")
         if scale is None:
             notes.append(f"{campaign.name}: gap: the human scale is taken as {ends[0]:g} to {ends[1]:g}; give --scale")
-        human, likeliest = (_on_unit(table, ends, "scale") for table in (campaign.human, mode))
+        human, likeliest = (_rescale(table, ends, "scale") for table in (campaign.human, mode))
         for at, metric in enumerate(inputs.metrics):
-            limits, guessed = (metric_scale, False) if metric_scale is not None else _metric_ends(campaign.metrics[at])
+            limits, guessed = (
+                (metric_scale, False) if metric_scale is not None else _guess_metric_scale(campaign.metrics[at])
+            )
             if guessed:
                 notes.append(f"{campaign.name}: gap: '{metric}' is taken to go from {limits[0]:g} to {limits[1]:g}")
-            scored = _on_unit(campaign.metrics[at], limits, "metric_scale")
+            scored = _rescale(campaign.metrics[at], limits, "metric_scale")
             places: list[tuple[list[int], str | None]] = [([at], system) for at, system in enumerate(campaign.systems)]
             for place, system in [*places, (list(range(len(campaign.systems))), None)]:
                 mean, by_mode = (scored - human)[:, place], (scored - likeliest)[:, place]
@@ -319,14 +327,14 @@ def gap_rows(
     return tuple(rows), tuple(notes)
 
 
-def _on_unit(table: FloatArray, ends: tuple[float, float], name: str) -> FloatArray:
+def _rescale(table: FloatArray, ends: tuple[float, float], name: str) -> FloatArray:
     low, high = ends
     if not low < high:
         raise OptionError(f"{name} goes from {low:g} to {high:g}; the low end must be below the high end")
     return (table - low) / (high - low)
 
 
-def _metric_ends(table: FloatArray) -> tuple[tuple[float, float], bool]:
+def _guess_metric_scale(table: FloatArray) -> tuple[tuple[float, float], bool]:
     """The scale of a metric, and whether it is just what was seen."""
     known = table[np.isfinite(table)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
@@ -336,7 +344,7 @@ def _metric_ends(table: FloatArray) -> tuple[tuple[float, float], bool]:
     return (low, high if high > low else low + 1.0), True
 
 
-def _modes(campaign: Campaign) -> FloatArray:
+def _collect_modes(campaign: ScoredCampaign) -> FloatArray:
     """The most frequent judgment of every output, on the scale of the human score; NaN without single judgments."""
     try:
         behind = judgments_of_score(campaign.data, campaign.human_name)

@@ -18,46 +18,46 @@ from aliquot.core.progress import ProgressLike
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike, as_evalsets
-from aliquot.metric_eval.corpus import with_corpus
+from aliquot.metric_eval.corpus import add_corpus_metrics
 from aliquot.metric_eval.correlations import (
     Correlation,
-    Extreme,
-    LeftOut,
+    ExtremeSystems,
+    LeftOutSystem,
     SystemCorrelation,
-    by_system_rows,
-    correlation_rows,
-    extreme_rows,
-    left_out_rows,
+    correlate_by_system,
+    correlate_extremes,
+    correlate_metrics,
+    leave_systems_out,
 )
 from aliquot.metric_eval.metric_errors import (
-    Convergence,
-    CoOccurrence,
-    CurvePoint,
+    ErrorCurvePoint,
     ErrorParts,
+    MetricConvergence,
+    SignificanceCounts,
     SquaredError,
     Worth,
-    break_even_rows,
-    convergence_rows,
-    cooccurrence_rows,
-    decomposition_rows,
-    signs_of,
-    squared_error_rows,
-    unit_of,
-    usable_ratios,
-    verdict_of,
+    choose_unit,
+    collect_finite_ratios,
+    compute_break_even,
+    compute_convergence,
+    count_cooccurrences,
+    decompose_errors,
+    decompose_squared_errors,
+    draw_signs,
+    write_verdict,
 )
-from aliquot.metric_eval.metric_inputs import Inputs, metric_inputs
+from aliquot.metric_eval.metric_inputs import MetricInputs, build_inputs
 from aliquot.metric_eval.metric_value import (
     ControlValue,
     Gap,
     PerfectAnnotator,
     Suggestion,
-    gap_rows,
-    perfect_annotator,
-    suggestion_rows,
-    value_rows,
+    compute_control_values,
+    compute_gaps,
+    estimate_perfect_annotator,
+    suggest_metrics,
 )
-from aliquot.metric_eval.significance import DEFAULT_TESTS, TESTS, MetricCluster, MetricPair, compared_rows
+from aliquot.metric_eval.significance import DEFAULT_TESTS, TESTS, MetricCluster, MetricPair, compare_metric_pairs
 from aliquot.metric_eval.surface import SurfaceScore, parse_compute, surface
 from aliquot.stats.arrays import Seed
 from aliquot.stats.bias_variance import PairSigns
@@ -85,16 +85,16 @@ PARTS = (
 TABLES: dict[str, type] = {
     "decomposition": ErrorParts,
     "breakeven": Worth,
-    "curves": CurvePoint,
+    "curves": ErrorCurvePoint,
     "squared_error": SquaredError,
     "annotators": PerfectAnnotator,
-    "convergence": Convergence,
-    "cooccurrence": CoOccurrence,
+    "convergence": MetricConvergence,
+    "cooccurrence": SignificanceCounts,
     "value": ControlValue,
     "suggested": Suggestion,
     "correlations": Correlation,
-    "extremes": Extreme,
-    "leave_one_out": LeftOut,
+    "extremes": ExtremeSystems,
+    "leave_one_out": LeftOutSystem,
     "tests": MetricPair,
     "clusters": MetricCluster,
     "by_system": SystemCorrelation,
@@ -102,7 +102,7 @@ TABLES: dict[str, type] = {
     "computed": SurfaceScore,
 }
 """The tables of a report and what their rows are."""
-_FEW_TRIALS = 1000  # of convergence and co-occurrence, as in the paper
+MAX_CURVE_TRIALS = 1000  # of convergence and co-occurrence, as in the paper
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,16 +111,18 @@ class MetricReport(Result):
 
     decomposition: tuple[ErrorParts, ...] = ()  # each metric's pairwise error: observed = noise + bias + variance
     breakeven: tuple[Worth, ...] = ()  # how many judgments each metric is worth
-    curves: tuple[CurvePoint, ...] = ()  # error of people and of the perfect annotator against judgments per system
+    curves: tuple[
+        ErrorCurvePoint, ...
+    ] = ()  # error of people and of the perfect annotator against judgments per system
     squared_error: tuple[SquaredError, ...] = ()  # mean squared error of differences: noise + bias + variance
     annotators: tuple[PerfectAnnotator, ...] = ()  # variance components and efficiency ratio of judgments
-    convergence: tuple[Convergence, ...] = ()  # agreement of a metric on some items with the same metric on all
-    cooccurrence: tuple[CoOccurrence, ...] = ()  # where people and a metric find significant differences
+    convergence: tuple[MetricConvergence, ...] = ()  # agreement of a metric on some items with the same metric on all
+    cooccurrence: tuple[SignificanceCounts, ...] = ()  # where people and a metric find significant differences
     value: tuple[ControlValue, ...] = ()  # what each metric saves as a control variate
     suggested: tuple[Suggestion, ...] = ()  # which metrics to combine
     correlations: tuple[Correlation, ...] = ()  # at every level, with tie policies
-    extremes: tuple[Extreme, ...] = ()  # the same on the best and the worst systems only
-    leave_one_out: tuple[LeftOut, ...] = ()  # the same without each system in turn
+    extremes: tuple[ExtremeSystems, ...] = ()  # the same on the best and the worst systems only
+    leave_one_out: tuple[LeftOutSystem, ...] = ()  # the same without each system in turn
     tests: tuple[MetricPair, ...] = ()  # pairs of metrics, and whether one is better
     clusters: tuple[MetricCluster, ...] = ()  # metrics that are not told apart
     by_system: tuple[SystemCorrelation, ...] = ()  # sentence-level correlations of each system by itself
@@ -138,7 +140,7 @@ class MetricReport(Result):
     @property
     def verdict(self) -> str:
         """Whether a metric can replace people, in one or two sentences for each human score."""
-        return verdict_of(self.breakeven, asked="breakeven" in self.parts)
+        return write_verdict(self.breakeven, asked="breakeven" in self.parts)
 
     def rows(self, table: str) -> tuple[Any, ...]:
         """The rows of a table, by name."""
@@ -157,7 +159,9 @@ class MetricReport(Result):
 
 
 @dataclass(frozen=True)
-class _Options:
+class MetricOptions:
+    """What `metrics` is asked for."""
+
     parts: tuple[str, ...]
     explicit: bool  # whether parts were named
     trials: int
@@ -238,8 +242,8 @@ def metrics(
     >>> [(row.metric, row.bias) for row in report.decomposition[:2]]
     [('Optimal predictor', 0.0), ('Human', 0.0)]
     """
-    parts, tests, metrics = _several(parts), _several(tests) or (), _several(metrics)
-    options = _checked(parts, trials, paired, tests, permutations, swap, alpha, level, unit, corpus)
+    parts, tests, metrics = _split_names(parts), _split_names(tests) or (), _split_names(metrics)
+    options = _build_options(parts, trials, paired, tests, permutations, swap, alpha, level, unit, corpus)
     options = replace(options, scale=scale, metric_scale=metric_scale)
     sets = as_evalsets(data)
     memory.require_pair_memory(max((one.n_systems for one in sets), default=0))
@@ -283,11 +287,11 @@ def metrics(
     seeds = dict(zip(PARTS, spawn_seeds(seed, len(PARTS)), strict=True))
     names: dict[str, None] = {}
     for each in humans:
-        inputs = metric_inputs(sets, each, chosen, humans=[h for h in humans if h is not None], common=common)
+        inputs = build_inputs(sets, each, chosen, humans=[h for h in humans if h is not None], common=common)
         for campaign in inputs.campaigns:
             require_squarable(campaign.human, f"the human score '{inputs.human}'")
         names |= dict.fromkeys(inputs.metrics)
-        run = _Run(inputs, options, seeds, tables)
+        run = _ReportBuilder(inputs, options, seeds, tables)
         run.all_parts()
         prefix = f"{inputs.human}: " if len(humans) > 1 else ""
         notes += [prefix + note for note in run.notes]
@@ -301,12 +305,12 @@ def metrics(
     )
 
 
-def _several(names: str | Sequence[str] | None) -> Sequence[str] | None:
+def _split_names(names: str | Sequence[str] | None) -> Sequence[str] | None:
     """A single name is a list of one: taken letter by letter it would give a strange error."""
     return [names] if isinstance(names, str) else names
 
 
-def _checked(
+def _build_options(
     parts: Sequence[str] | None,
     trials: int,
     paired: bool,
@@ -317,7 +321,7 @@ def _checked(
     level: float,
     unit: BreakEvenUnit | None,
     corpus: str | Sequence[str] | None,
-) -> _Options:
+) -> MetricOptions:
     for kind, given, known in (
         ("part", parts or (), PARTS),
         ("swap", (swap,), get_args(SwapUnit)),
@@ -343,7 +347,7 @@ def _checked(
             raise OptionError("corpus= is for the parts decomposition and breakeven; name one of them")
     if "tests" in chosen and not tests:
         raise OptionError("no test is named; name some, or leave the part 'tests' out")
-    return _Options(
+    return MetricOptions(
         chosen,
         parts is not None,
         trials,
@@ -360,13 +364,15 @@ def _checked(
     )
 
 
-class _Run:
+class _ReportBuilder:
     """The parts of one human score, which share the bootstrap of signs and the perfect annotator.
 
     Every part is a method of its name that adds rows to `tables`.
     """
 
-    def __init__(self, inputs: Inputs, options: _Options, seeds: dict[str, int], tables: dict[str, list[Any]]) -> None:
+    def __init__(
+        self, inputs: MetricInputs, options: MetricOptions, seeds: dict[str, int], tables: dict[str, list[Any]]
+    ) -> None:
         self.inputs, self.options, self.seeds, self.tables = inputs, options, seeds, tables
         self.notes = list(inputs.notes)
 
@@ -384,9 +390,9 @@ class _Run:
     def _signs(self) -> list[PairSigns]:
         """Signs of all predictors; those of corpus-level metrics come last, and are named in `inputs` from here on."""
         options, seed = self.options, self.seeds["decomposition"]
-        signs = signs_of(self.inputs, options.trials, paired=options.paired, seed=seed)
+        signs = draw_signs(self.inputs, options.trials, paired=options.paired, seed=seed)
         if options.corpus is not None:
-            self.inputs, signs, notes = with_corpus(
+            self.inputs, signs, notes = add_corpus_metrics(
                 self.inputs, signs, options.corpus, options.trials, paired=options.paired, seed=seed
             )
             self.notes += notes
@@ -398,7 +404,9 @@ class _Run:
         found: list[PerfectAnnotator | DataError] = []
         for campaign in self.inputs.campaigns:
             try:
-                row, notes = perfect_annotator(campaign, level=self.options.level, seed=self.seeds["annotators"])
+                row, notes = estimate_perfect_annotator(
+                    campaign, level=self.options.level, seed=self.seeds["annotators"]
+                )
                 self.notes += notes
                 found.append(row)
             except DataError as error:
@@ -411,15 +419,15 @@ class _Run:
 
     def decomposition(self) -> None:
         signs = self._signs
-        rows = decomposition_rows(self.inputs, signs, self.seeds["decomposition"])
+        rows = decompose_errors(self.inputs, signs, self.seeds["decomposition"])
         self.tables["decomposition"] += rows
 
     def breakeven(self) -> None:
         signs, options = self._signs, self.options
         known = [one for one in self._perfect if isinstance(one, PerfectAnnotator)]
         perfect = known if len(known) == len(self.inputs.campaigns) else None
-        unit, words = unit_of(self.inputs, options.unit)
-        rows, points = break_even_rows(
+        unit, words = choose_unit(self.inputs, options.unit)
+        rows, points = compute_break_even(
             self.inputs,
             signs,
             perfect,
@@ -430,7 +438,7 @@ class _Run:
         )
         self.tables["breakeven"] += rows
         self.tables["curves"] += points
-        if perfect is not None and usable_ratios(perfect, unit) is None:
+        if perfect is not None and collect_finite_ratios(perfect, unit) is None:
             self.notes.append(
                 "the perfect annotator's break-even is unknown: annotator noise is as large as the "
                 "differences of systems"
@@ -444,7 +452,7 @@ class _Run:
             ]
 
     def squared_error(self) -> None:
-        self.tables["squared_error"] += squared_error_rows(self.inputs)
+        self.tables["squared_error"] += decompose_squared_errors(self.inputs)
 
     def annotators(self) -> None:
         reasons = [str(one) for one in self._perfect if isinstance(one, DataError)]
@@ -453,23 +461,23 @@ class _Run:
         self.tables["annotators"] += [one for one in self._perfect if isinstance(one, PerfectAnnotator)]
 
     def convergence(self) -> None:
-        trials = min(self.options.trials, _FEW_TRIALS)
-        self.tables["convergence"] += convergence_rows(self.inputs, trials, self.seeds["convergence"])
+        trials = min(self.options.trials, MAX_CURVE_TRIALS)
+        self.tables["convergence"] += compute_convergence(self.inputs, trials, self.seeds["convergence"])
 
     def cooccurrence(self) -> None:
-        trials, alpha = min(self.options.trials, _FEW_TRIALS), self.options.alpha
-        rows = cooccurrence_rows(self.inputs, trials, alpha=alpha, seed=self.seeds["cooccurrence"])
+        trials, alpha = min(self.options.trials, MAX_CURVE_TRIALS), self.options.alpha
+        rows = count_cooccurrences(self.inputs, trials, alpha=alpha, seed=self.seeds["cooccurrence"])
         self.tables["cooccurrence"] += rows
 
     def value(self) -> None:
         perfect = [one if isinstance(one, PerfectAnnotator) else None for one in self._perfect]
-        self.tables["value"] += value_rows(self.inputs, perfect)
-        rows, notes = suggestion_rows(self.inputs, self.seeds["value"])
+        self.tables["value"] += compute_control_values(self.inputs, perfect)
+        rows, notes = suggest_metrics(self.inputs, self.seeds["value"])
         self.tables["suggested"] += rows
         self.notes += notes
 
     def correlations(self) -> None:
-        rows = correlation_rows(self.inputs, self.options.level)
+        rows = correlate_metrics(self.inputs, self.options.level)
         self.tables["correlations"] += rows
         most = max((row.undefined for row in rows if row.level == "within_item"), default=0)
         if most:
@@ -479,22 +487,22 @@ class _Run:
             )
 
     def by_system(self) -> None:
-        self.tables["by_system"] += by_system_rows(self.inputs, self.options.level)
+        self.tables["by_system"] += correlate_by_system(self.inputs, self.options.level)
 
     def gap(self) -> None:
-        rows, notes = gap_rows(self.inputs, self.options.scale, self.options.metric_scale)
+        rows, notes = compute_gaps(self.inputs, self.options.scale, self.options.metric_scale)
         self.tables["gap"] += rows
         self.notes += notes if self.options.explicit else ()
 
     def extremes(self) -> None:
-        self.tables["extremes"] += extreme_rows(self.inputs)
+        self.tables["extremes"] += correlate_extremes(self.inputs)
 
     def leave_one_out(self) -> None:
-        self.tables["leave_one_out"] += left_out_rows(self.inputs)
+        self.tables["leave_one_out"] += leave_systems_out(self.inputs)
 
     def tests(self) -> None:
         options = self.options
-        pairs, clusters = compared_rows(
+        pairs, clusters = compare_metric_pairs(
             self.inputs,
             options.tests,
             permutations=options.permutations,

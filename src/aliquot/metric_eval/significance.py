@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aliquot.errors import DataError
-from aliquot.metric_eval.metric_inputs import Campaign, Inputs
+from aliquot.metric_eval.metric_inputs import MetricInputs, ScoredCampaign
 from aliquot.stats.arrays import FloatArray, Seed
 from aliquot.stats.correlation import CorrelationLevel
 from aliquot.stats.metric_tests import (
@@ -24,7 +24,7 @@ from aliquot.stats.metric_tests import (
 from aliquot.stats.resampling import spawn_seeds
 from aliquot.stats.tied_correlation import item_kendall_like, item_tie_accuracies, tie_accuracy
 
-SWAPPED: dict[str, tuple[Statistic, CorrelationLevel]] = {
+SWAP_TESTS: dict[str, tuple[Statistic, CorrelationLevel]] = {
     "accuracy": ("pairwise_accuracy", "system_means"),
     "spa": ("spa", "system_means"),
     "system_pearson": ("pearson", "system_means"),
@@ -38,13 +38,13 @@ SWAPPED: dict[str, tuple[Statistic, CorrelationLevel]] = {
 }
 """Tests that swap the scores of two metrics (PERM-BOTH): the statistic and the level of each."""
 
-BY_ITEM = ("acc_eq", "kendall_like")
+ITEM_TESTS = ("acc_eq", "kendall_like")
 """Tests of a mean over items, which swap whole items."""
 
-TESTS = (*SWAPPED, *BY_ITEM)
+TESTS = (*SWAP_TESTS, *ITEM_TESTS)
 """All tests."""
 
-_WITHOUT_PAIRS = ("pooled", "within_system")
+_SINGLE_SYSTEM_LEVELS = ("pooled", "within_system")
 """How the tests begin that need no second system."""
 
 DEFAULT_TESTS = ("accuracy", "acc_eq")
@@ -81,8 +81,8 @@ class MetricCluster:
     permutations: int  # of the test
 
 
-def compared_rows(
-    inputs: Inputs,
+def compare_metric_pairs(
+    inputs: MetricInputs,
     tests: tuple[str, ...] = DEFAULT_TESTS,
     *,
     permutations: int = 1000,
@@ -96,7 +96,7 @@ def compared_rows(
         inputs: at least two metrics.
         tests: of `TESTS`.
         permutations: of each test.
-        swap: what changes places in tests of `SWAPPED`: "both", "cells", "items" or "systems".
+        swap: what changes places in tests of `SWAP_TESTS`: "both", "cells", "items" or "systems".
         alpha: one-sided significance level of the clusters.
         seed: of the swaps.
 
@@ -104,9 +104,9 @@ def compared_rows(
         DataError: fewer than two metrics, or no cell that all have.
 
     >>> import aliquot
-    >>> from aliquot.metric_eval.metric_inputs import metric_inputs
+    >>> from aliquot.metric_eval.metric_inputs import build_inputs
     >>> data = aliquot.synthetic(items=80, systems=4, metrics={"good": 0.9, "bad": 0.0}, seed=1)
-    >>> pairs, clusters = compared_rows(metric_inputs([data]), ("acc_eq",), permutations=199)
+    >>> pairs, clusters = compare_metric_pairs(build_inputs([data]), ("acc_eq",), permutations=199)
     >>> pairs[0].metric, pairs[0].p < 0.05, [row.cluster for row in clusters]
     ('good', True, [1, 2])
     """
@@ -115,21 +115,21 @@ def compared_rows(
     pairs: list[MetricPair] = []
     clusters: list[MetricCluster] = []
     for campaign, child in zip(inputs.campaigns, spawn_seeds(seed, len(inputs.campaigns)), strict=True):
-        there, stack, human = _common(inputs, campaign)
+        there, stack, human = _keep_common_cells(inputs, campaign)
         for test in tests:
-            if np.isfinite(human).any(axis=0).sum() < 2 and not test.startswith(_WITHOUT_PAIRS):
+            if np.isfinite(human).any(axis=0).sum() < 2 and not test.startswith(_SINGLE_SYSTEM_LEVELS):
                 raise DataError(
                     f"{campaign.name}: people and all metrics have scores of one system only; the test "
                     f"'{test}' needs two"
                 )
-            found = _run(test, stack, human, permutations, swap, child)
+            found = _run_test(test, stack, human, permutations, swap, child)
             label = (inputs.human, campaign.name, test)
-            pairs += _pairs(label, there, found)
-            clusters += _clusters(label, there, found, human, alpha)
+            pairs += _list_pairs(label, there, found)
+            clusters += _list_clusters(label, there, found, human, alpha)
     return tuple(pairs), tuple(clusters)
 
 
-def _common(inputs: Inputs, campaign: Campaign) -> tuple[list[str], FloatArray, FloatArray]:
+def _keep_common_cells(inputs: MetricInputs, campaign: ScoredCampaign) -> tuple[list[str], FloatArray, FloatArray]:
     """The metrics that a campaign has, and their and people's scores on the cells that all of them have."""
     kept = [at for at in range(len(inputs.metrics)) if np.isfinite(campaign.metrics[at]).any()]
     if len(kept) < 2:
@@ -142,9 +142,11 @@ def _common(inputs: Inputs, campaign: Campaign) -> tuple[list[str], FloatArray, 
     return [inputs.metrics[at] for at in kept], stack + blank, campaign.human + blank
 
 
-def _run(test: str, stack: FloatArray, human: FloatArray, permutations: int, swap: SwapUnit, seed: int) -> MetricTests:
-    if test in SWAPPED:
-        statistic, level = SWAPPED[test]
+def _run_test(
+    test: str, stack: FloatArray, human: FloatArray, permutations: int, swap: SwapUnit, seed: int
+) -> MetricTests:
+    if test in SWAP_TESTS:
+        statistic, level = SWAP_TESTS[test]
         return compare_metrics(stack, human, statistic, level, swap=swap, permutations=permutations, seed=seed)
     if test == "acc_eq":
         # Where no item has a pair there is no threshold, and nothing that it would change.
@@ -155,7 +157,7 @@ def _run(test: str, stack: FloatArray, human: FloatArray, permutations: int, swa
     return compare_item_values(np.column_stack(values), permutations, seed)
 
 
-def _pairs(label: tuple[str, str, str], metrics: list[str], found: MetricTests) -> list[MetricPair]:
+def _list_pairs(label: tuple[str, str, str], metrics: list[str], found: MetricTests) -> list[MetricPair]:
     rows = []
     for one in range(len(metrics)):
         for other in range(one + 1, len(metrics)):
@@ -165,7 +167,7 @@ def _pairs(label: tuple[str, str, str], metrics: list[str], found: MetricTests) 
     return rows
 
 
-def _clusters(
+def _list_clusters(
     label: tuple[str, str, str], metrics: list[str], found: MetricTests, human: FloatArray, alpha: float
 ) -> list[MetricCluster]:
     numbers = metric_clusters(found, alpha)

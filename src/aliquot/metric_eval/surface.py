@@ -46,12 +46,12 @@ from aliquot.stats.arrays import FloatArray
 # -- Scores of texts, remembered by content: in memory, and on disk in the cache folder ------------------------------
 
 
-_FORMAT = "2"
-_MOST = 4096
-_memory: dict[str, FloatArray] = {}
+_CACHE_FORMAT = "2"
+MAX_CACHED = 4096
+_memory_cache: dict[str, FloatArray] = {}
 
 
-def cache_key(
+def compute_cache_key(
     metric: str,
     signature: str,
     parameters: Sequence[tuple[str, str]],
@@ -60,20 +60,21 @@ def cache_key(
 ) -> str:
     """Digest of all that the scores of a column depend on.
 
-    >>> cache_key("bleu", "v", [], ["a", None], [["b"], ["c"]]) == cache_key("bleu", "v", [], ["a"], [["b"], ["c"]])
+    >>> one, other = (compute_cache_key("bleu", "v", [], texts, [["b"], ["c"]]) for texts in (["a", None], ["a"]))
+    >>> one == other
     False
     """
     digest = hashlib.blake2b(digest_size=20)
-    for part in (_FORMAT, metric, signature, repr(list(parameters))):
-        _add(digest, part)
+    for part in (_CACHE_FORMAT, metric, signature, repr(list(parameters))):
+        _update_digest(digest, part)
     for column in (texts, *references):
-        _add(digest, str(len(column)))
+        _update_digest(digest, str(len(column)))
         for text in column:
-            _add(digest, text)
+            _update_digest(digest, text)
     return digest.hexdigest()
 
 
-def _add(digest: hashlib.blake2b, text: str | None) -> None:
+def _update_digest(digest: hashlib.blake2b, text: str | None) -> None:
     """Lengths are part of it, so that no two lists of texts look alike."""
     if text is None:
         digest.update(b"-")
@@ -82,44 +83,44 @@ def _add(digest: hashlib.blake2b, text: str | None) -> None:
     digest.update(f"{len(raw)}:".encode() + raw)
 
 
-def cache_file(key: str) -> Path:
+def locate_cache_file(key: str) -> Path:
     """Where the scores of a key are kept."""
     return cache_folder() / "surface" / key[:2] / f"{key}.npy"
 
 
-def recall(key: str, size: int) -> FloatArray | None:
+def read_cached_scores(key: str, size: int) -> FloatArray | None:
     """The remembered scores, or None."""
-    if key in _memory:
-        return _memory[key]
+    if key in _memory_cache:
+        return _memory_cache[key]
     with suppress(Exception):  # numpy raises a dozen classes for a damaged file; the scores are computed anew
-        scores = np.load(io.BytesIO(cache_file(key).read_bytes()), allow_pickle=False)
+        scores = np.load(io.BytesIO(locate_cache_file(key).read_bytes()), allow_pickle=False)
         if scores.shape == (size,) and scores.dtype == np.float64:
-            return _hold(key, scores)
+            return _keep_in_memory(key, scores)
     return None
 
 
-def remember(key: str, scores: FloatArray) -> None:
+def cache_scores(key: str, scores: FloatArray) -> None:
     """Keep scores in memory and, if possible, on disk."""
-    _hold(key, scores)
+    _keep_in_memory(key, scores)
     buffer = io.BytesIO()
     np.save(buffer, scores, allow_pickle=False)
     with suppress(OSError, OutputError):
-        cache_file(key).parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(cache_file(key), buffer.getvalue())
+        locate_cache_file(key).parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(locate_cache_file(key), buffer.getvalue())
 
 
-def _hold(key: str, scores: FloatArray) -> FloatArray:
-    if len(_memory) >= _MOST:
-        _memory.pop(next(iter(_memory)))  # the oldest
+def _keep_in_memory(key: str, scores: FloatArray) -> FloatArray:
+    if len(_memory_cache) >= MAX_CACHED:
+        _memory_cache.pop(next(iter(_memory_cache)))  # the oldest
     scores.setflags(write=False)
-    _memory[key] = scores
+    _memory_cache[key] = scores
     return scores
 
 
 # -- Surface metrics on the spot: BLEU, chrF and TER of every output against its reference, by sacrebleu -------------
 
 
-_COPIES = 10
+MIN_COPIES = 10
 """Outputs that all are the reference itself from which a system is taken for the reference."""
 
 
@@ -143,7 +144,7 @@ class Surface:
 
 
 Tokenizer = Callable[[str], "str | Sequence[str]"]
-Which = Literal["first", "all"]
+ReferenceChoice = Literal["first", "all"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +152,7 @@ class Scorer:
     """A sacrebleu metric with what surrounds it."""
 
     metric: Any  # sacrebleu's
-    references: Which  # the first reference, or all of an item
+    references: ReferenceChoice  # the first reference, or all of an item
     tokenizer: Tokenizer | None = None  # applied before sacrebleu's own
     tokenizer_name: str | None = None
     cap: float = float("inf")  # the most a score can be
@@ -179,7 +180,7 @@ class Scorer:
         return min(float(found), self.cap)
 
 
-def _own(tokenizer: str | None, tokenizers: Mapping[str, Tokenizer]) -> tuple[Tokenizer | None, str | None]:
+def _load_tokenizer(tokenizer: str | None, tokenizers: Mapping[str, Tokenizer]) -> tuple[Tokenizer | None, str | None]:
     """The tokeniser of this name: of those given, or an importable function `package.module.function`."""
     if tokenizer is None:
         return None, None
@@ -201,7 +202,7 @@ def _own(tokenizer: str | None, tokenizers: Mapping[str, Tokenizer]) -> tuple[To
     return found, tokenizer
 
 
-def _bleu(
+def _make_bleu(
     *,
     tokenize: str | None = None,
     lowercase: bool = False,
@@ -210,7 +211,7 @@ def _bleu(
     max_ngram_order: int = 4,
     effective_order: bool = True,
     trg_lang: str = "",
-    references: Which = "first",
+    references: ReferenceChoice = "first",
     tokenizer: str | None = None,
     tokenizers: Mapping[str, Tokenizer],
 ) -> Scorer:
@@ -218,7 +219,7 @@ def _bleu(
         raise unknown_name("tokeniser", tokenize, BLEU.TOKENIZERS, "give bleu:tokenize=NAME")
     if max_ngram_order < 1:
         raise OptionError(f"bleu: max_ngram_order={max_ngram_order}; choose at least 1")
-    own, name = _own(tokenizer, tokenizers)
+    own, name = _load_tokenizer(tokenizer, tokenizers)
     if own is not None and tokenize is None:
         tokenize = "none"  # what is split already is not split again
     metric = BLEU(
@@ -234,7 +235,7 @@ def _bleu(
     return Scorer(metric, references, own, name)
 
 
-def _chrf(
+def _make_chrf(
     *,
     char_order: int = 6,
     word_order: int = 0,
@@ -242,7 +243,7 @@ def _chrf(
     lowercase: bool = False,
     whitespace: bool = False,
     eps_smoothing: bool = False,
-    references: Which = "first",
+    references: ReferenceChoice = "first",
     tokenizer: str | None = None,
     tokenizers: Mapping[str, Tokenizer],
 ) -> Scorer:
@@ -251,28 +252,28 @@ def _chrf(
             f"chrf: char_order={char_order}, word_order={word_order}, beta={beta}; choose at least 1, 0 and 1"
         )
     metric = CHRF(char_order, word_order, beta, lowercase, whitespace, eps_smoothing)
-    return Scorer(metric, references, *_own(tokenizer, tokenizers))
+    return Scorer(metric, references, *_load_tokenizer(tokenizer, tokenizers))
 
 
-def _ter(
+def _make_ter(
     *,
     normalized: bool = False,
     no_punct: bool = False,
     asian_support: bool = False,
     case_sensitive: bool = False,
     cap: float | None = None,
-    references: Which = "first",
+    references: ReferenceChoice = "first",
     tokenizer: str | None = None,
     tokenizers: Mapping[str, Tokenizer],
 ) -> Scorer:
     if cap is not None and not cap > 0:
         raise OptionError(f"ter: cap={cap:g}; choose a score above 0, for instance 100 (as many edits as words)")
     metric = TER(normalized, no_punct, asian_support, case_sensitive)
-    return Scorer(metric, references, *_own(tokenizer, tokenizers), cap=float("inf") if cap is None else cap)
+    return Scorer(metric, references, *_load_tokenizer(tokenizer, tokenizers), cap=float("inf") if cap is None else cap)
 
 
-_MAKERS: dict[str, Callable[..., Scorer]] = {"bleu": _bleu, "chrf": _chrf, "ter": _ter}
-SURFACE = tuple(_MAKERS)
+_MAKERS: dict[str, Callable[..., Scorer]] = {"bleu": _make_bleu, "chrf": _make_chrf, "ter": _make_ter}
+SURFACE_METRICS = tuple(_MAKERS)
 """The metrics that can be computed."""
 
 
@@ -314,8 +315,8 @@ def surface(
     'nrefs:1|case:mixed|eff:yes|nc:6|nw:2|space:no|version:...'
     """
     data = as_evalset(data)
-    metrics = [(spec, made(spec, tokenizers)) for spec in parse_compute(compute)]
-    references = references_of(data)
+    metrics = [(spec, make_scorer(spec, tokenizers)) for spec in parse_compute(compute)]
+    references = collect_references(data)
     notes, found = [], []
     total, tell = len(metrics) * data.n_systems, resolve_progress(progress, "computing metrics")
     for at, (spec, metric) in enumerate(metrics):
@@ -323,11 +324,11 @@ def surface(
             notes.append(f"{data.name}: the score '{spec}' was there; it is computed anew")
         columns = []
         used = references if metric.references == "all" else [one[:1] for one in references]
-        copies = _copies(data, used)
+        copies = _find_reference_copies(data, used)
         notes += [f"{data.name}: '{system}' is the reference itself, so it has no '{spec}'" for system in copies]
         for place, system in enumerate(data.systems):
-            texts = [None] * data.n_items if system in copies else texts_of(data, system)
-            columns.append(_column(spec, metric, texts, used, cache=cache))
+            texts = [None] * data.n_items if system in copies else list_outputs(data, system)
+            columns.append(_score_system(spec, metric, texts, used, cache=cache))
             if tell is not None:
                 tell(at * data.n_systems + place + 1, total)
         values = np.column_stack(columns)
@@ -348,28 +349,28 @@ def parse_compute(compute: str | Sequence[str]) -> list[Spec]:
     typed = split_specs(compute) if isinstance(compute, str) else [str(one) for one in compute]
     if not typed:
         raise OptionError("nothing to compute is named; write for instance bleu,chrf:word_order=2")
-    specs = [each for text in typed for each in _expanded(parse_spec(text))]
+    specs = [each for text in typed for each in _expand_choices(parse_spec(text))]
     for at, spec in enumerate(specs):
         if spec.name not in _MAKERS:
-            raise unknown_name("surface metric", spec.name, SURFACE, "write for instance bleu:tokenize=zh")
+            raise unknown_name("surface metric", spec.name, SURFACE_METRICS, "write for instance bleu:tokenize=zh")
         if spec in specs[:at]:
             raise OptionError(f"'{spec}' is to be computed twice; name it once")
     return specs
 
 
-def _expanded(spec: Spec) -> Iterator[Spec]:
+def _expand_choices(spec: Spec) -> Iterator[Spec]:
     choices = [[(key, one.strip()) for one in split_top_level(value, "|")] for key, value in spec.parameters.items()]
     for chosen in itertools.product(*choices):
         yield Spec(spec.name.lower(), dict(chosen))
 
 
-def made(spec: Spec, tokenizers: Mapping[str, Tokenizer] | None = None) -> Scorer:
+def make_scorer(spec: Spec, tokenizers: Mapping[str, Tokenizer] | None = None) -> Scorer:
     """The sacrebleu metric, ready to be asked for its signature."""
     maker = _MAKERS[spec.name]
     known: dict[str, Parameter] = read_parameters(maker, ("tokenizers",))
     given = bind_parameters(spec.name, known, spec.parameters)
     try:
-        with quiet():
+        with silence_sacrebleu():
             metric = maker(**given, tokenizers=tokenizers or {})
             metric.metric.sentence_score("a", ["a"])
     except (ImportError, RuntimeError) as error:
@@ -381,7 +382,7 @@ def made(spec: Spec, tokenizers: Mapping[str, Tokenizer] | None = None) -> Score
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_sacrebleu() -> Iterator[None]:
     """Keep sacrebleu from repeating the same advice for every sentence."""
     log = logging.getLogger("sacrebleu")
     before = log.level
@@ -392,13 +393,17 @@ def quiet() -> Iterator[None]:
         log.setLevel(before)
 
 
-def references_of(data: EvalSet) -> list[list[str]]:
+def collect_references(data: EvalSet) -> list[list[str]]:
     """The references of every item, the first of them first: `reference`, `reference_*` and the list `refs`."""
     if data.outputs is None:
         raise DataError(f"{data.name}: there are no outputs to score; give data with texts ('tgt')")
     names = [name for name in data.items.columns if name == "reference" or name.startswith("reference_")]
     streams = [data.items[name].cast(pl.String).to_list() for name in sorted(names)]
-    lists = _listed(data.items["refs"]) if "refs" in data.items.columns else [[] for _ in range(data.n_items)]
+    lists = (
+        _parse_reference_lists(data.items["refs"])
+        if "refs" in data.items.columns
+        else [[] for _ in range(data.n_items)]
+    )
     found = []
     for *each, more in zip(*streams, lists, strict=True):
         found.append(list(dict.fromkeys(text for text in (*each, *more) if text is not None)))
@@ -407,7 +412,7 @@ def references_of(data: EvalSet) -> list[list[str]]:
     return found
 
 
-def _listed(column: pl.Series) -> list[list[str]]:
+def _parse_reference_lists(column: pl.Series) -> list[list[str]]:
     """Lists of texts, kept as such or as JSON; whatever else there is gives no reference."""
     values = column.struct.field("json").to_list() if isinstance(column.dtype, pl.Struct) else column.to_list()
     lists = []
@@ -420,32 +425,32 @@ def _listed(column: pl.Series) -> list[list[str]]:
     return lists
 
 
-def texts_of(data: EvalSet, system: str) -> list[str | None]:
+def list_outputs(data: EvalSet, system: str) -> list[str | None]:
     """A system's outputs, one for each item."""
     texts: list[str | None] = data.outputs[system].to_list() if data.outputs is not None else []
     return texts
 
 
-def _copies(data: EvalSet, references: list[list[str]]) -> list[str]:
+def _find_reference_copies(data: EvalSet, references: list[list[str]]) -> list[str]:
     """Systems whose outputs all are a reference: the reference itself, entered as a system."""
     found = []
     for system in data.systems:
-        both = [(text, one) for text, one in zip(texts_of(data, system), references, strict=True) if text and one]
-        if len(both) >= _COPIES and all(text in one for text, one in both):
+        both = [(text, one) for text, one in zip(list_outputs(data, system), references, strict=True) if text and one]
+        if len(both) >= MIN_COPIES and all(text in one for text, one in both):
             found.append(system)
     return found
 
 
-def _column(
+def _score_system(
     spec: Spec, metric: Scorer, texts: Sequence[str | None], references: Sequence[Sequence[str]], *, cache: bool
 ) -> FloatArray:
     """Scores of one system, from the cache or from sacrebleu."""
     cache = cache and metric.tokenizer is None  # what a function does may change
-    key = cache_key(spec.name, metric.signature, sorted(spec.parameters.items()), texts, references)
-    known = recall(key, len(texts)) if cache else None
+    key = compute_cache_key(spec.name, metric.signature, sorted(spec.parameters.items()), texts, references)
+    known = read_cached_scores(key, len(texts)) if cache else None
     if known is not None:
         return known
-    with quiet():
+    with silence_sacrebleu():
         scores = np.array(
             [
                 np.nan if text is None or not some else metric.score(text, some)
@@ -454,5 +459,5 @@ def _column(
             dtype=np.float64,
         )
     if cache:
-        remember(key, scores)
+        cache_scores(key, scores)
     return scores

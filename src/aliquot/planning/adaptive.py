@@ -25,7 +25,7 @@ from aliquot.planning.plan_views import adaptive_views
 from aliquot.planning.recommendation import in_words
 from aliquot.sampling.budgets import in_hours, parse_amount, resolve_budget
 from aliquot.sampling.policies import QUESTIONS
-from aliquot.simulation.adaptive import Run, run_until_decided
+from aliquot.simulation.adaptive import AdaptiveRun, run_until_decided
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.cell_model import CellModel
 
@@ -121,7 +121,7 @@ def share_of_cells(inputs: PlanInputs, budget: float | str | None, currency: str
     return min(1.0, resolve_budget(amount, evalset.n_items, systems=evalset.n_systems).n / evalset.n_items)
 
 
-def _run(task: tuple[PlanInputs, str, str, float, float, list[int]]) -> Run:
+def _run(task: tuple[PlanInputs, str, str, float, float, list[int]]) -> AdaptiveRun:
     inputs, question, policy, share, alpha, seed = task
     rng = np.random.default_rng(seed)
     scores = made_up(inputs.basis, rng) if isinstance(inputs.basis, Pilot) else inputs.evalset.human_score()
@@ -155,7 +155,7 @@ def _model(evalset: EvalSet) -> CellModel:
     return CellModel(np.stack([standard_metric(evalset, name) for name in names], 2) if names else empty)
 
 
-def _cost(inputs: PlanInputs, policy: str, runs: list[Run]) -> PolicyCost:
+def _cost(inputs: PlanInputs, policy: str, runs: list[AdaptiveRun]) -> PolicyCost:
     cells = np.array([run.cells for run in runs], dtype=np.float64)
     median = float(np.median(cells))
     share = median / (inputs.evalset.n_items * inputs.evalset.n_systems)

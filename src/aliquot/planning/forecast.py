@@ -15,7 +15,7 @@ from aliquot.core.parallel import run_in_order
 from aliquot.errors import AliquotWarning
 from aliquot.estimation.pipeline import infer
 from aliquot.estimation.sample import Sample
-from aliquot.simulation.replay import Stage, draw, judged, replay_seeds
+from aliquot.simulation.replay import ReplaySet, derive_replay_seeds, draw_items, judge_items
 from aliquot.simulation.setup import BudgetPoint, ReplayMethod
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.multiple_testing import rejected_by_bh
@@ -198,7 +198,7 @@ class PastCampaign:
         jobs: processes.
     """
 
-    stage: Stage
+    stage: ReplaySet
     replays: int = 100
     seed: int = 0
     jobs: int | None = 1
@@ -228,12 +228,12 @@ class PastCampaign:
         """Replay one number of items."""
         total = self.evalset.n_items
         share = BudgetPoint(n / total, n / total)
-        key = replay_seeds(self.seed, self.evalset, method, n / total)
+        key = derive_replay_seeds(self.seed, self.evalset, method, n / total)
         drawn, counts = [], np.zeros(total)
         with threadpool_limits(limits=1):
             for replay in range(self.replays if n < total else 1):
                 rng = np.random.default_rng([*key, replay])
-                sample = judged(self.stage, draw(self.stage, method, share, rng))
+                sample = judge_items(self.stage, draw_items(self.stage, method, share, rng))
                 counts += np.bincount(sample.rows, minlength=total)
                 drawn.append(_interval_for_draw(sample, method, self.stage.level))
         estimates, half, pair_half, freedom, pair_se = (np.array(part) for part in zip(*drawn, strict=True))

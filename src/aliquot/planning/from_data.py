@@ -11,14 +11,14 @@ import numpy as np
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
 from aliquot.errors import OptionError
-from aliquot.metric_eval.measures import first_crossings
+from aliquot.metric_eval.measures import find_first_crossings
 from aliquot.planning.forecast import BudgetForecast, PastCampaign, Point, Progress, probabilities, widths
 from aliquot.planning.plan_inputs import PlanInputs, find_basis, gather
 from aliquot.planning.recommendation import Goal, recommend
 from aliquot.planning.repeats import Noise, RepeatAdvice, advise_repeats, annotator_noise
 from aliquot.planning.result import CampaignPlan, PairPlan
 from aliquot.sampling.budgets import Amount, Times, count_items, parse_amount
-from aliquot.simulation.setup import BASELINE, ReplayMethod, parse_budgets, replay_method, with_parity_points
+from aliquot.simulation.setup import BASELINE, ReplayMethod, add_parity_points, parse_budgets, resolve_method
 from aliquot.stats.arrays import FloatArray
 
 _UNKNOWN_NOISE = (
@@ -83,7 +83,7 @@ def plan_campaign(
         jobs=jobs,
     )
     inputs = gather(data, basis, items, beyond=beyond, times=times, power=power)
-    methods = [replay_method(name, inputs.evalset) for name in dict.fromkeys((BASELINE, method))]
+    methods = [resolve_method(name, inputs.evalset) for name in dict.fromkeys((BASELINE, method))]
     if len(methods) < 2:
         raise OptionError(f"--method {method}: random is compared with in any case; name another, for instance auto")
     sizes = _sizes(budgets, inputs)
@@ -133,7 +133,7 @@ def plan_campaign(
 
 def _sizes(budgets: str | Sequence[float | str], inputs: PlanInputs) -> dict[int, bool]:
     """Numbers of items, ascending, and whether each was asked for."""
-    points = with_parity_points(parse_budgets(budgets, inputs.limit), inputs.limit)
+    points = add_parity_points(parse_budgets(budgets, inputs.limit), inputs.limit)
     found: dict[int, bool] = {}
     for point in points:
         n = max(2, round(point.share * inputs.limit))
@@ -263,7 +263,7 @@ def _pairs(inputs: PlanInputs, curves: dict[str, list[_Seen]], at: dict[str, _Se
 def _needed(line: Sequence[_Seen], pair: int, power: float) -> float:
     sizes = np.array([float(one.point.items) for one in line])
     rising = np.maximum.accumulate(np.array([one.probabilities[pair] for one in line]))
-    return float(np.ceil(first_crossings(sizes, rising, np.array([power]))[0] - 1e-9))
+    return float(np.ceil(find_first_crossings(sizes, rising, np.array([power]))[0] - 1e-9))
 
 
 def _repeats(
@@ -279,7 +279,7 @@ def _repeats(
             return None, [_UNKNOWN_NOISE]
         rater, per_output = found.difference, found.judgments
     # A design that draws by expected error reduces both parts alike; so the judges' share is told without it.
-    plain, left = _on_item(inputs, replay_method(f"segments+{method.estimator}", evalset)), _on_item(inputs, method)
+    plain, left = _on_item(inputs, resolve_method(f"segments+{method.estimator}", evalset)), _on_item(inputs, method)
     if not min(plain, left) > 0:
         return None, [_NO_DIFFERENCES]
     share = min(1.0, rater / per_output / plain)

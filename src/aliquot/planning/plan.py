@@ -30,7 +30,7 @@ from aliquot.planning.recommendation import DEFAULT as GOAL
 from aliquot.planning.recommendation import Goal, parse_goal
 from aliquot.planning.result import CampaignPlan
 from aliquot.sampling.budgets import Times
-from aliquot.simulation.setup import DEFAULT as BUDGETS
+from aliquot.simulation.setup import DEFAULT_BUDGETS as BUDGETS
 
 Number = float | Sequence[float]
 

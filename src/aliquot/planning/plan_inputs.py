@@ -23,9 +23,9 @@ from aliquot.planning.forecast import BudgetForecast, PastCampaign, Progress, le
 from aliquot.planning.repeats import judgments_per_output
 from aliquot.sampling.budgets import Prices, Times, data_prices
 from aliquot.sampling.methods import Drawn, lookup
-from aliquot.simulation.replay import Stage
-from aliquot.simulation.setup import BASELINE, ReplayMethod, replay_method
-from aliquot.simulation.setup import population as past_population
+from aliquot.simulation.replay import ReplaySet
+from aliquot.simulation.setup import BASELINE, ReplayMethod, resolve_method
+from aliquot.simulation.setup import keep_complete as past_population
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, is_constant
 from aliquot.stats.design_variance import intracluster_correlation
 from aliquot.stats.shrinkage import (
@@ -69,7 +69,7 @@ class Pilot:
     @cached_property
     def fitted(self) -> Fitted:
         """What is known by now, by the recommended estimator."""
-        return self._fit(replay_method("auto", self.evalset))
+        return self._fit(resolve_method("auto", self.evalset))
 
     @cached_property
     def _fits(self) -> dict[str, Fitted]:
@@ -175,7 +175,7 @@ class Pilot:
     @cached_property
     def now(self) -> Inference:
         """What `estimate` says of the judged items."""
-        return infer(self.sample, replay_method("auto", self.evalset).estimator)
+        return infer(self.sample, resolve_method("auto", self.evalset).estimator)
 
     def _after(self, method: ReplayMethod, n: int, covariance: FloatArray) -> FloatArray:
         """Covariance after n items in all; plain random items and their mean add to what is known by now.
@@ -385,11 +385,11 @@ def find_basis(
         raise OptionError("--past replays a finished campaign as it was; leave out --items, --beyond and --selection")
     if past:
         kept, said = past_population(data, human)
-        return PastCampaign(Stage(kept, level=level), replays, seed, jobs), list(said)
+        return PastCampaign(ReplaySet(kept, level=level), replays, seed, jobs), list(said)
     sample, notes = pilot_sample(data, human, selection)
     if sample.n == sample.population and not other:
         kept, _ = past_population(sample.evalset, None)
-        return PastCampaign(Stage(kept, level=level), replays, seed, jobs), list(notes)
+        return PastCampaign(ReplaySet(kept, level=level), replays, seed, jobs), list(notes)
     present = sample.population
     copies = np.inf if beyond else 1.0 if items is None or items == present else items / present
     pilot = Pilot(sample, None, copies, level, draws, seed)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.metric_eval.measures import first_crossings
+from aliquot.metric_eval.measures import find_first_crossings
 from aliquot.planning.forecast import PastCampaign, Point
 from aliquot.planning.plan_inputs import PlanInputs
 from aliquot.planning.result import Recommendation
@@ -77,7 +77,7 @@ class Goal:
         known = np.isfinite(rising)
         if not known.any():
             return float("inf")
-        return float(first_crossings(sizes[known], rising[known], np.array([wanted]))[0])
+        return float(find_first_crossings(sizes[known], rising[known], np.array([wanted]))[0])
 
 
 def parse_goal(text: str) -> Goal:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # a result's own room is loaded already; the others would onl
     from aliquot.planning.power import PowerPlan
     from aliquot.planning.result import CampaignPlan
     from aliquot.simulation.simulate import Simulation
-    from aliquot.simulation.summary import Row
+    from aliquot.simulation.summary import MethodSummary
 
 DEFAULT_METHOD = "auto"
 _ROUNDING = 1e-9  # relative difference of two estimates that is rounding
@@ -272,10 +272,10 @@ _GOALS = {
 
 def simulate_verdict(result: Simulation) -> str:
     """What the default (or the first method named) would have saved against a random sample, in items and money."""
-    from aliquot.simulation.summary import EVERYTHING  # noqa: PLC0415
+    from aliquot.simulation.summary import ALL_SETS  # noqa: PLC0415
 
     sets = list(dict.fromkeys(row.data for row in result.rows))
-    where = EVERYTHING if EVERYTHING in sets else sets[0]
+    where = ALL_SETS if ALL_SETS in sets else sets[0]
     method = _judged_method([row.method for row in result.rows])
     if method is None:
         return "Only random samples were replayed: name a method to compare with them, for instance auto."
@@ -284,14 +284,14 @@ def simulate_verdict(result: Simulation) -> str:
     name = "the default (auto)" if method == DEFAULT_METHOD else method
     if not rows:
         return f"The measures chosen do not say what {name} saves; add mae or spa_full."
-    return _savings(result, name, rows, 1 if where != EVERYTHING else len(sets) - 1)
+    return _savings(result, name, rows, 1 if where != ALL_SETS else len(sets) - 1)
 
 
-def _goal_order(row: Row) -> int:
+def _goal_order(row: MethodSummary) -> int:
     return list(_GOALS).index(row.measure)
 
 
-def _distinct_goals(rows: Sequence[Row]) -> list[Row]:
+def _distinct_goals(rows: Sequence[MethodSummary]) -> list[MethodSummary]:
     return list({_GOALS[row.measure]: row for row in reversed(rows)}.values())[::-1]
 
 
@@ -300,7 +300,7 @@ def _judged_method(methods: Sequence[str]) -> str | None:
     return DEFAULT_METHOD if DEFAULT_METHOD in others else others[0] if others else None
 
 
-def _savings(result: Simulation, name: str, rows: Sequence[Row], sets: int) -> str:
+def _savings(result: Simulation, name: str, rows: Sequence[MethodSummary], sets: int) -> str:
     on = "these data" if sets == 1 else f"these {sets} sets, on average"
     helped = [row for row in rows if row.gain == "better" and row.parity < 1]
     if not helped:
@@ -315,7 +315,7 @@ def _savings(result: Simulation, name: str, rows: Sequence[Row], sets: int) -> s
     return f"{first}{_in_items(result, helped[0])}"
 
 
-def _in_items(result: Simulation, row: Row) -> str:
+def _in_items(result: Simulation, row: MethodSummary) -> str:
     """The saving at the middle one of the budgets, in items and, where an item has a price, in money."""
     cells = [cell for cell in result.cells if cell.asked and cell.method == "random" and cell.measure == row.measure]
     if not cells or result.cost is not None:

@@ -17,11 +17,11 @@ from aliquot.estimation.targets import JudgingNoise, judging_noise
 from aliquot.sampling.allocator import Allocator
 from aliquot.stats.arrays import FloatArray
 
-BATCH = 0.01
+BATCH_SHARE = 0.01
 """Share of all cells that is asked before the policy looks again; a campaign with several annotators does the same."""
 
 
-def allocations(
+def run_allocator(
     evalset: EvalSet,
     scores: FloatArray,
     shares: Sequence[float],
@@ -39,18 +39,18 @@ def allocations(
     allocator = Allocator(evalset, seed=seed, **({"target": "given"} | dict(options)))
     if options.get("target") == "testset":
         allocator.noise = JudgingNoise(judging_noise(evalset, str(evalset.human)).cell)
-    step, spent = max(1, round(BATCH * scores.size)), 0.0
+    step, spent = max(1, round(BATCH_SHARE * scores.size)), 0.0
     for share in shares:
         while spent < share * total - 1e-9:
             left = int(np.ceil((share * total - spent) / price.max() - 1e-9))
-            rows = _answered(allocator, scores, min(step, max(1, left)))
+            rows = _answer_cells(allocator, scores, min(step, max(1, left)))
             spent += float(price[rows].sum())
             if not rows:  # nothing is left to judge
                 spent = np.inf
         yield allocator
 
 
-def _answered(allocator: Allocator, scores: FloatArray, count: int) -> list[int]:
+def _answer_cells(allocator: Allocator, scores: FloatArray, count: int) -> list[int]:
     """Ask for cells and answer them; return the rows of their items."""
     asks = allocator.next(count)
     rows = [allocator.rows[str(ask.item)] for ask in asks]
@@ -61,7 +61,7 @@ def _answered(allocator: Allocator, scores: FloatArray, count: int) -> list[int]
 
 
 @dataclass(frozen=True)
-class Run:
+class AdaptiveRun:
     """One adaptive campaign until its question was decided, or its cells ended."""
 
     cells: int  # judged when it stopped
@@ -77,19 +77,19 @@ def run_until_decided(
     options: Mapping[str, Any],
     *,
     most: float = 1.0,
-    looks: float = BATCH,
-) -> Run:
+    looks: float = BATCH_SHARE,
+) -> AdaptiveRun:
     """Ask and answer until the monitor says stop, at most for a share of all cells."""
     shares = np.append(np.arange(looks, most - 1e-9, looks), most).tolist()
     looked = (
         (allocator.asked, allocator.advice().picture)
-        for allocator in allocations(evalset, scores, shares, seed, options)
+        for allocator in run_allocator(evalset, scores, shares, seed, options)
     )
-    cells, picture = _first_stop(looked)
-    return Run(cells, picture.stop, wrong_decisions(picture, evalset, scores) == 0, picture.best)
+    cells, picture = _find_first_stop(looked)
+    return AdaptiveRun(cells, picture.stop, count_wrong_decisions(picture, evalset, scores) == 0, picture.best)
 
 
-def wrong_decisions(picture: Picture, evalset: EvalSet, scores: FloatArray) -> int:
+def count_wrong_decisions(picture: Picture, evalset: EvalSet, scores: FloatArray) -> int:
     """Decided pairs whose order is another over the whole set; a pair that ties there should not be decided.
 
     Asked for the best system, only what is decided against it can be wrong: the order of the others is not promised.
@@ -100,7 +100,7 @@ def wrong_decisions(picture: Picture, evalset: EvalSet, scores: FloatArray) -> i
     return sum(truth[pair.a] <= truth[pair.b] for pair in minded)
 
 
-def _first_stop(looked: Iterator[tuple[int, Picture]]) -> tuple[int, Picture]:
+def _find_first_stop(looked: Iterator[tuple[int, Picture]]) -> tuple[int, Picture]:
     """The first look that says stop, or the last."""
     for cells, picture in looked:
         last = cells, picture

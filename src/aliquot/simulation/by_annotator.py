@@ -22,17 +22,24 @@ from aliquot.core.shown import Shown
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.metric_eval.measures import MEASURES
-from aliquot.simulation.replay import INTERVALS, Stage, draw, outcome, range_notes, stacked
-from aliquot.simulation.setup import BASELINE, DEFAULT, distinct, parse_budgets, parse_methods, replay_method
-from aliquot.simulation.units import naming
+from aliquot.simulation.replay import INTERVALS, ReplaySet, describe_range, draw_items, estimate_outcome, stack_outcomes
+from aliquot.simulation.setup import (
+    BASELINE,
+    DEFAULT_BUDGETS,
+    number_duplicates,
+    parse_budgets,
+    parse_methods,
+    resolve_method,
+)
+from aliquot.simulation.units import name_errors
 
-METHODS = (
+DEFAULT_METHODS = (
     "stratified:bins=document,rounding=nearest+stratified",
     "segments+cv_published:covariance=centred",
     "stratified:bins=document,rounding=nearest+paper_best",
     "auto",
 )
-_FEWEST = 20
+MIN_JUDGED = 20
 Progress = Callable[[int, int], None]
 
 
@@ -74,10 +81,10 @@ class AnnotatorStudy(Shown):
         return {"rows": rows, "simulations": self.simulations, "notes": list(self.notes), "signature": self.signature}
 
 
-def by_annotator(
+def replay_annotators(
     data: DataLike | Sequence[DataLike],
-    methods: str | Sequence[str] = METHODS,
-    budgets: float | str | Sequence[float | str] = DEFAULT,
+    methods: str | Sequence[str] = DEFAULT_METHODS,
+    budgets: float | str | Sequence[float | str] = DEFAULT_BUDGETS,
     *,
     repeats: int = 100,
     human: str | None = None,
@@ -108,7 +115,7 @@ def by_annotator(
 
     >>> import aliquot
     >>> data = aliquot.synthetic(items=120, systems=2, seed=1, annotators=2)
-    >>> study = by_annotator(data, "segments+cv", "20%", repeats=5)
+    >>> study = replay_annotators(data, "segments+cv", "20%", repeats=5)
     >>> study.simulations, [row.method for row in study.summary()]
     (4, ['random', 'segments+cv'])
     """
@@ -118,15 +125,15 @@ def by_annotator(
         raise OptionError(f"--repeats {repeats}: choose at least 2; 100 is usual")
     typed = parse_methods(methods)
     typed = typed if BASELINE in typed else [BASELINE, *typed]
-    sets = distinct(as_evalsets(data))
+    sets = number_duplicates(as_evalsets(data))
     notes: list[str] = []
-    parts = [part for evalset in sets for part in simulations(evalset, human, notes)]
+    parts = [part for evalset in sets for part in split_by_annotator(evalset, human, notes)]
     if not parts:
-        raise DataError(f"no annotator judged {_FEWEST} items of a system; give past campaigns with judgments")
+        raise DataError(f"no annotator judged {MIN_JUDGED} items of a system; give past campaigns with judgments")
     if value_range is not None:
-        stages = (Stage(part, interval=interval, value_range=value_range) for part in parts)
-        notes += [note for stage in stages for note in range_notes(stage)][:1]
-    work = _Replays(tuple(typed), budgets, repeats, metric, interval, value_range, level, seed)
+        stages = (ReplaySet(part, interval=interval, value_range=value_range) for part in parts)
+        notes += [note for stage in stages for note in describe_range(stage)][:1]
+    work = _AnnotatorReplays(tuple(typed), budgets, repeats, metric, interval, value_range, level, seed)
     found = run_in_order(work, parts, jobs=jobs, progress=progress)
     line = signature(
         "simulate:by_annotator",
@@ -139,15 +146,17 @@ def by_annotator(
         seed=seed,
         data=",".join(evalset.fingerprint for evalset in sets),
     )
-    return AnnotatorStudy(tuple(_rows(typed, np.array(found), work.shares(parts[0]))), len(parts), tuple(notes), line)
+    return AnnotatorStudy(
+        tuple(_average_simulations(typed, np.array(found), work.shares(parts[0]))), len(parts), tuple(notes), line
+    )
 
 
-def simulations(evalset: EvalSet, human: str | None, notes: list[str]) -> Iterator[EvalSet]:
+def split_by_annotator(evalset: EvalSet, human: str | None, notes: list[str]) -> Iterator[EvalSet]:
     """Give a set for each annotator and system: the items that were judged, with that annotator's scores."""
     name = human or evalset.human
     if name is None:
         raise DataError(f"{evalset.name}: no score is known to be people's; name it with --human / human=")
-    cells = _annotators(evalset, name)
+    cells = _collect_annotator_tables(evalset, name)
     if cells is None:
         notes.append(f"{evalset.name}: no single judgments with annotators; each system's human scores are replayed")
         cells = [("", evalset.human_score(human))]
@@ -155,7 +164,7 @@ def simulations(evalset: EvalSet, human: str | None, notes: list[str]) -> Iterat
     for annotator, table in cells:
         for at, system in enumerate(evalset.systems):
             rows = np.flatnonzero(np.isfinite(table[:, at]))
-            if len(rows) < _FEWEST:
+            if len(rows) < MIN_JUDGED:
                 skipped += len(rows) > 0
                 continue
             label = " ".join(filter(None, [evalset.name, annotator, system]))
@@ -163,11 +172,11 @@ def simulations(evalset: EvalSet, human: str | None, notes: list[str]) -> Iterat
             yield replace(alone.with_score(name, table[rows][:, [at]]).with_human(name), name=label)
     if skipped:
         notes.append(
-            f"{evalset.name}: left out {skipped} pairs of annotator and system with fewer than {_FEWEST} items"
+            f"{evalset.name}: left out {skipped} pairs of annotator and system with fewer than {MIN_JUDGED} items"
         )
 
 
-def _annotators(evalset: EvalSet, name: str) -> list[tuple[str, np.ndarray]] | None:
+def _collect_annotator_tables(evalset: EvalSet, name: str) -> list[tuple[str, np.ndarray]] | None:
     """Each annotator's items x systems table of mean scores; None without judgments that name annotators."""
     if evalset.judgments is None:
         return None
@@ -188,7 +197,7 @@ def _annotators(evalset: EvalSet, name: str) -> list[tuple[str, np.ndarray]] | N
 
 
 @dataclass(frozen=True)
-class _Replays:
+class _AnnotatorReplays:
     """The work on one simulation; an object, so that it can travel to other processes."""
 
     methods: tuple[str, ...]
@@ -206,26 +215,26 @@ class _Replays:
 
     def __call__(self, part: EvalSet) -> np.ndarray:
         """Methods x budgets x (mean error, its deviation over samples, coverage, slack, half width)."""
-        stage = Stage(part, level=self.level, interval=self.interval, value_range=self.value_range)
+        stage = ReplaySet(part, level=self.level, interval=self.interval, value_range=self.value_range)
         points = parse_budgets(self.budgets, part.n_items, of=part.name)
         found = np.full((len(self.methods), len(points), 5), np.nan)
         for at, typed in enumerate(self.methods):
-            with naming(part.name, typed):
-                plan = replay_method(typed, part, self.metric)
+            with name_errors(part.name, typed):
+                plan = resolve_method(typed, part, self.metric)
                 for place, point in enumerate(points):
                     outcomes = []
                     for repeat in range(self.repeats):
                         label = zlib.crc32(f"{part.name}|{typed}".encode())
                         rng = np.random.default_rng([self.seed, label, place, repeat])
-                        outcomes.append(outcome(stage, plan, draw(stage, plan, point, rng), rng))
-                    found[at, place] = _summary([o for o in outcomes if o is not None], stage)
+                        outcomes.append(estimate_outcome(stage, plan, draw_items(stage, plan, point, rng), rng))
+                    found[at, place] = _summarise_samples([o for o in outcomes if o is not None], stage)
         return found
 
 
-def _summary(outcomes: list[Any], stage: Stage) -> list[float]:
+def _summarise_samples(outcomes: list[Any], stage: ReplaySet) -> list[float]:
     if not outcomes:
         return [float("nan")] * 5
-    together = stacked(outcomes)
+    together = stack_outcomes(outcomes)
     errors = MEASURES["mae"].function(together, stage.truth)  # one system: the error itself
     rest = [MEASURES[name].function(together, stage.truth) for name in ("coverage", "slack", "width")]
     spread = float(errors.std(ddof=1)) if len(errors) > 1 else float("nan")
@@ -233,7 +242,7 @@ def _summary(outcomes: list[Any], stage: Stage) -> list[float]:
     return [float(errors.mean()), spread, coverage, slack, width / 2]
 
 
-def _rows(typed: Sequence[str], found: np.ndarray, shares: Sequence[float]) -> Iterator[AnnotatorRow]:
+def _average_simulations(typed: Sequence[str], found: np.ndarray, shares: Sequence[float]) -> Iterator[AnnotatorRow]:
     """Average over simulations; `found` is simulations x methods x budgets x numbers."""
     base = found[:, typed.index(BASELINE), :, 0]
     for at, method in enumerate(typed):

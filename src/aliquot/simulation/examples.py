@@ -30,7 +30,7 @@ COMMANDS = "commands.sh"
 
 
 @dataclass(frozen=True)
-class Example:
+class CampaignExample:
     """A simulated campaign: what it is like, its files, and what to try, each command after what it answers."""
 
     name: str
@@ -45,7 +45,9 @@ class Example:
         return tuple(command for _, command in self.steps)
 
 
-def examples(name: str | None = None, output: str | Path | None = None, *, seed: int = 0) -> tuple[Example, ...]:
+def examples(
+    name: str | None = None, output: str | Path | None = None, *, seed: int = 0
+) -> tuple[CampaignExample, ...]:
     """List small simulated campaigns, or one of them; with `output`, write its files and the commands to try.
 
     Args:
@@ -66,13 +68,13 @@ def examples(name: str | None = None, output: str | Path | None = None, *, seed:
         raise unknown_name("example", name, EXAMPLES)
     example, make = EXAMPLES[name]
     if output is not None:
-        folder = _folder(Path(output), example)
+        folder = _prepare_folder(Path(output), example)
         make(folder, seed)
-        write_bytes(folder / COMMANDS, _script(example).encode())
+        write_bytes(folder / COMMANDS, _write_script(example).encode())
     return (example,)
 
 
-def _folder(path: Path, example: Example) -> Path:
+def _prepare_folder(path: Path, example: CampaignExample) -> Path:
     """The folder, made where it is absent; files of an example must not be there already."""
     if is_stream(path):
         raise OptionError(f"{path}: an example has several files; name a folder")
@@ -88,7 +90,7 @@ def _folder(path: Path, example: Example) -> Path:
     return path
 
 
-def _script(example: Example) -> str:
+def _write_script(example: CampaignExample) -> str:
     held = [f"#   {name}: {what}" for name, what in example.files.items()]
     lines = [
         f"# {example.title}. {example.about}",
@@ -106,7 +108,7 @@ _MT = ("Atlas", "Babel", "Cobalt", "Delta-MT", "Echo", "Fjord")
 _MT_METRICS = {"neural": 0.55, "embedding": 0.45, "chrF-like": 0.3}
 _BUDGET = 50
 
-_MQM = Example(
+_MQM = CampaignExample(
     "mqm",
     "Machine translation, errors marked by experts (MQM)",
     "Six systems, 160 segments in documents of three domains, three metrics; experts can judge 50 segments.",
@@ -140,16 +142,18 @@ _MQM = Example(
 )
 
 
-def _mqm(folder: Path, seed: int) -> None:
+def _make_mqm(folder: Path, seed: int) -> None:
     campaigns = [
-        _named(synthetic(160, len(_MT), protocol="mqm", metrics=_MT_METRICS, annotators=4, seed=seed + year), _MT)
+        _rename_systems(
+            synthetic(160, len(_MT), protocol="mqm", metrics=_MT_METRICS, annotators=4, seed=seed + year), _MT
+        )
         for year in (0, 1)
     ]
     past, now = (
         replace(data, name=f"{word} year's MQM (simulated)")
         for data, word in zip(campaigns, ("last", "this"), strict=True)
     )
-    open_ = _unjudged(now)
+    open_ = _drop_human_scores(now)
     selection = select(open_, budget=_BUDGET, protocol="mqm", seed=1)
     save(past, folder / "past.jsonl")
     save(open_, folder / "data.jsonl")
@@ -157,17 +161,17 @@ def _mqm(folder: Path, seed: int) -> None:
     save(now.keep(items=list(selection.ids)), folder / "judgments.csv", what="judgments")
 
 
-def _named(data: EvalSet, systems: Sequence[str]) -> EvalSet:
+def _rename_systems(data: EvalSet, systems: Sequence[str]) -> EvalSet:
     return data.rename(systems=dict(zip(data.systems, systems, strict=True)))
 
 
-def _unjudged(data: EvalSet) -> EvalSet:
+def _drop_human_scores(data: EvalSet) -> EvalSet:
     """The campaign as it is before people judge: outputs and metrics only."""
     scores = {name: values for name, values in data.scores.items() if name != data.human}
     return EvalSet(items=data.items, systems=data.systems, scores=scores, outputs=data.outputs, name=data.name)
 
 
-def _judgments_of(data: EvalSet) -> pl.DataFrame:
+def _judgment_table(data: EvalSet) -> pl.DataFrame:
     return pl.DataFrame() if data.judgments is None else data.judgments.table
 
 
@@ -177,7 +181,7 @@ _SUMMARISERS = ("extract-3", "pointer", "bart-like", "t5-like", "llm-small", "ll
 _CRITERIA = {"coherence": (0.0, 0.6), "consistency": (0.5, 0.9), "fluency": (0.6, 0.8), "relevance": (-0.1, 0.5)}
 """Of each criterion: how much higher than the whole impression it is rated, and the spread of what is its own."""
 
-_SUMMARISATION = Example(
+_SUMMARISATION = CampaignExample(
     "summarisation",
     "Summaries rated on four criteria",
     "Six systems summarise 40 articles; three annotators rate each summary from 1 to 5 for coherence, consistency, "
@@ -201,7 +205,7 @@ _SUMMARISATION = Example(
 )
 
 
-def _summarisation(folder: Path, seed: int) -> None:
+def _make_summarisation(folder: Path, seed: int) -> None:
     data = synthetic(
         40,
         len(_SUMMARISERS),
@@ -213,19 +217,19 @@ def _summarisation(folder: Path, seed: int) -> None:
         seed=seed,
     )
     rng = np.random.default_rng([seed, 1])
-    whole = _judgments_of(data)
+    whole = _judgment_table(data)
     parts = []
     for criterion, (shift, spread) in _CRITERIA.items():
         rated = whole["value"].to_numpy() + shift + spread * rng.normal(size=whole.height)
         values = pl.Series("value", np.clip(np.round(rated), 1, 5))
         parts.append(whole.with_columns(pl.lit(criterion).alias("criterion"), values))
-    judged = replace(_unjudged(data), judgments=Judgments(pl.concat(parts)), name="summaries (simulated)")
-    save(_named(judged.aggregate(), _SUMMARISERS), folder / "data.jsonl")
+    judged = replace(_drop_human_scores(data), judgments=Judgments(pl.concat(parts)), name="summaries (simulated)")
+    save(_rename_systems(judged.aggregate(), _SUMMARISERS), folder / "data.jsonl")
 
 
 # -- Chat: which of two answers is better? ---------------------------------------------------------------------------
 
-_CHAT = Example(
+_CHAT = CampaignExample(
     "chat",
     "Answers of chat assistants, compared in pairs",
     "Four assistants answer 60 prompts; twelve annotators choose the better of two answers, or a tie.",
@@ -238,11 +242,11 @@ _CHAT = Example(
     ),
 )
 _ASSISTANTS = ("aster", "birch", "cedar", "dahlia")
-_FIRST_SHOWN = 0.15  # in log-odds: what being shown first is worth
-_TIED = 0.25  # share of choices that end in a tie where two answers are equally good
+_FIRST_SHOWN_LOGIT = 0.15  # in log-odds: what being shown first is worth
+_TIE_SHARE = 0.25  # share of choices that end in a tie where two answers are equally good
 
 
-def _chat(folder: Path, seed: int) -> None:
+def _make_chat(folder: Path, seed: int) -> None:
     rng = np.random.default_rng([seed, 2])
     data = synthetic(60, len(_ASSISTANTS), protocol="da", annotators=0, metrics={}, texts=False, seed=seed)
     quality = data.human_score() / 15.0
@@ -251,8 +255,8 @@ def _chat(folder: Path, seed: int) -> None:
         for first, second in ((0, 1), (2, 3), (0, 2), (1, 3), (0, 3), (1, 2)):
             a, b = (first, second) if rng.random() < 0.5 else (second, first)
             for annotator in rng.choice(12, 2, replace=False):
-                ahead = float(quality[item, a] - quality[item, b]) + _FIRST_SHOWN + rng.normal(0, 0.5)
-                tie = rng.random() < _TIED * np.exp(-abs(ahead))
+                ahead = float(quality[item, a] - quality[item, b]) + _FIRST_SHOWN_LOGIT + rng.normal(0, 0.5)
+                tie = rng.random() < _TIE_SHARE * np.exp(-abs(ahead))
                 choice = "tie" if tie else "a" if rng.random() < expit(ahead) else "b"
                 rows.append((f"p{item + 1:02d}", _ASSISTANTS[a], _ASSISTANTS[b], choice, f"w{annotator + 1:02d}"))
     table = pl.DataFrame(rows, schema=["item", "system_a", "system_b", "choice", "annotator"], orient="row")
@@ -261,7 +265,7 @@ def _chat(folder: Path, seed: int) -> None:
 
 # -- A crowd, some of it careless ------------------------------------------------------------------------------------
 
-_CROWD = Example(
+_CROWD = CampaignExample(
     "crowd",
     "Direct assessment by a crowd, some of it careless",
     "Five systems, 60 segments, each output rated from 0 to 100 by three of 20 workers; two of the workers rate at "
@@ -289,10 +293,10 @@ _CARELESS = ("a04", "a11")
 _ALWAYS = ("a17", 75.0)
 
 
-def _crowd(folder: Path, seed: int) -> None:
+def _make_crowd(folder: Path, seed: int) -> None:
     data = synthetic(60, 5, protocol="da", annotators=20, judgments_per_output=3, document_length=2, seed=seed)
     rng = np.random.default_rng([seed, 3])
-    table = _judgments_of(data)
+    table = _judgment_table(data)
     hurried = pl.col("annotator").is_in(_CARELESS)
     at_random = pl.Series("random", np.round(rng.uniform(0, 100, table.height)))
     table = table.with_columns(
@@ -305,16 +309,16 @@ def _crowd(folder: Path, seed: int) -> None:
         pl.when(hurried).then(pl.col("seconds") * 0.1).otherwise(pl.col("seconds")).round(1).alias("seconds"),
     )
     save(
-        replace(_unjudged(data), judgments=Judgments(table), name="crowd (simulated)").aggregate(),
+        replace(_drop_human_scores(data), judgments=Judgments(table), name="crowd (simulated)").aggregate(),
         folder / "data.jsonl",
     )
 
 
-EXAMPLES: Mapping[str, tuple[Example, Callable[[Path, int], None]]] = MappingProxyType(
+EXAMPLES: Mapping[str, tuple[CampaignExample, Callable[[Path, int], None]]] = MappingProxyType(
     {
-        "mqm": (_MQM, _mqm),
-        "summarisation": (_SUMMARISATION, _summarisation),
-        "chat": (_CHAT, _chat),
-        "crowd": (_CROWD, _crowd),
+        "mqm": (_MQM, _make_mqm),
+        "summarisation": (_SUMMARISATION, _make_summarisation),
+        "chat": (_CHAT, _make_chat),
+        "crowd": (_CROWD, _make_crowd),
     }
 )

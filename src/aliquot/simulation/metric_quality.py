@@ -23,11 +23,11 @@ from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.meta import SHARES, parity, random_spa
 from aliquot.sampling.methods import lookup
 from aliquot.sampling.select import select
-from aliquot.simulation.setup import distinct, population
+from aliquot.simulation.setup import keep_complete, number_duplicates
 from aliquot.stats.correlation import correlate_tables
 
-METHODS = ("metric_avg", "metric_var", "metric_cons", "irt_diffdisc")
-_BIN = 0.1
+DEFAULT_METHODS = ("metric_avg", "metric_var", "metric_cons", "irt_diffdisc")
+_BIN_WIDTH = 0.1
 Progress = Callable[[int, int], None]
 
 
@@ -56,7 +56,8 @@ class MetricQuality(Shown):
         Parities that are never reached are left out of the mean and counted in `missed`.
         """
         table = self.to_frame().with_columns(
-            pl.col("parity").is_finite().alias("reached"), ((pl.col("correlation") / _BIN).round() * _BIN).alias("bin")
+            pl.col("parity").is_finite().alias("reached"),
+            ((pl.col("correlation") / _BIN_WIDTH).round() * _BIN_WIDTH).alias("bin"),
         )
         return (
             table.group_by("method", "bin")
@@ -82,9 +83,9 @@ class MetricQuality(Shown):
         }
 
 
-def metric_quality(
+def replay_metrics(
     data: DataLike | Sequence[DataLike],
-    methods: Sequence[str] = METHODS,
+    methods: Sequence[str] = DEFAULT_METHODS,
     *,
     human: str | None = None,
     metrics: Sequence[str] | None = None,
@@ -102,18 +103,18 @@ def metric_quality(
         progress: called with the number of finished and of all metrics.
 
     >>> import aliquot
-    >>> found = metric_quality(aliquot.synthetic(items=60, systems=4, seed=1), ["metric_var"])
+    >>> found = replay_metrics(aliquot.synthetic(items=60, systems=4, seed=1), ["metric_var"])
     >>> [row.metric for row in found.rows]
     ['metricA', 'metricB', 'metricC']
     """
-    _check(methods)
+    _validate_methods(methods)
     sets: list[EvalSet] = []
     notes: list[str] = []
-    for evalset in distinct(as_evalsets(data)):
-        kept, said = population(evalset, human)
+    for evalset in number_duplicates(as_evalsets(data)):
+        kept, said = keep_complete(evalset, human)
         sets.append(kept)
         notes += said
-    tasks = [(kept, name) for kept in sets for name in _metrics(kept, metrics)]
+    tasks = [(kept, name) for kept in sets for name in _list_metrics(kept, metrics)]
     if not tasks:
         raise DataError("no set has a usable metric; give past campaigns with automatic scores")
     targets = {kept.name: random_spa(kept, seed=seed) for kept in sets}
@@ -121,7 +122,7 @@ def metric_quality(
     for done, (kept, name) in enumerate(tasks, start=1):
         quality = correlate_tables(kept.scores[name], kept.human_score()).value
         rows += [
-            QualityRow(kept.name, name, quality, method, _parity(kept, method, name, targets[kept.name], seed))
+            QualityRow(kept.name, name, quality, method, _compute_parity(kept, method, name, targets[kept.name], seed))
             for method in methods
         ]
         if progress is not None:
@@ -137,20 +138,22 @@ def metric_quality(
     return MetricQuality(tuple(rows), tuple(notes), line)
 
 
-def _check(methods: Sequence[str]) -> None:
+def _validate_methods(methods: Sequence[str]) -> None:
     for name in methods:
         method, _ = lookup(name.partition(":")[0])
         if method.kind != "utility" or "metric" not in method.parameters:
-            raise OptionError(f"method '{name}' does not order items by one metric; choose of: {', '.join(METHODS)}")
+            raise OptionError(
+                f"method '{name}' does not order items by one metric; choose of: {', '.join(DEFAULT_METHODS)}"
+            )
 
 
-def _metrics(kept: EvalSet, asked: Sequence[str] | None) -> list[str]:
+def _list_metrics(kept: EvalSet, asked: Sequence[str] | None) -> list[str]:
     """Metrics of the set to look at, those with a score of every output."""
     names = usable_metrics(kept) if asked is None else [name for name in asked if name in kept.scores]
     return [name for name in names if np.isfinite(kept.scores[name]).all()]
 
 
-def _parity(kept: EvalSet, method: str, metric: str, targets: Any, seed: int) -> float:
+def _compute_parity(kept: EvalSet, method: str, metric: str, targets: Any, seed: int) -> float:
     """Parity of the order in which the method takes the items; it sees the metric and no human score."""
     row_of = {item: row for row, item in enumerate(kept.ids)}
     hidden = replace(kept, scores={metric: kept.scores[metric]}, human=None, judgments=None)

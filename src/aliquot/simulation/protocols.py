@@ -23,8 +23,8 @@ from aliquot.core.shown import Shown
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.sampling.summary import length_shares
-from aliquot.simulation.replay import Stage, draw
-from aliquot.simulation.setup import BudgetPoint, distinct, parse_budgets, population, replay_method
+from aliquot.simulation.replay import ReplaySet, draw_items
+from aliquot.simulation.setup import BudgetPoint, keep_complete, number_duplicates, parse_budgets, resolve_method
 from aliquot.stats.arrays import BoolArray
 from aliquot.stats.system_correlation import count_swapped_pairs
 
@@ -33,7 +33,7 @@ JUDGED = "as judged"
 """The row for what people judged in the past; as a budget, `judged`: each set's own coverage."""
 RUNS = SEED = 13  # as theirs
 Progress = Callable[[int, int], None]
-_SCORES = 8
+MAX_SCORES = 8
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class ProtocolStudy(Shown):
         }
 
 
-def protocols(
+def replay_protocols(
     data: DataLike | Sequence[DataLike],
     budget: float | str = "30%",
     *,
@@ -128,20 +128,22 @@ def protocols(
         progress: called with the number of finished and of all parts.
 
     >>> import aliquot
-    >>> study = protocols(aliquot.synthetic(items=60, systems=4, seed=1), runs=3)
+    >>> study = replay_protocols(aliquot.synthetic(items=60, systems=4, seed=1), runs=3)
     >>> study.rows[0].protocol, study.rows[0].sets
     ('segments', 1)
     """
-    sets = distinct(as_evalsets(data))
+    sets = number_duplicates(as_evalsets(data))
     if runs < 1:
         raise OptionError(f"runs is {runs}; choose at least 1")
-    names = _scores(sets, human, scores)
-    coverage = [_coverage(evalset, human) for evalset in sets]
-    budgets = [_own_budget(budget, *pair) for pair in zip(sets, coverage, strict=True)]
+    names = _choose_scores(sets, human, scores)
+    coverage = [_compute_coverage(evalset, human) for evalset in sets]
+    budgets = [_resolve_budget(budget, *pair) for pair in zip(sets, coverage, strict=True)]
     tasks = [(number, evalset, name) for number, evalset in enumerate(sets) for name in names if name in evalset.scores]
-    work = _Study(tuple(budgets), human, runs, seed)
+    work = _ProtocolReplays(tuple(budgets), human, runs, seed)
     found = run_in_order(work, tasks, jobs=jobs, engine=engine, progress=progress)
-    rows = [row for name in names for row in _rows(name, [part for score, part in found if score == name], budget)]
+    rows = [
+        row for name in names for row in _summarise_runs(name, [part for score, part in found if score == name], budget)
+    ]
     if not rows:
         raise DataError(f"no set has enough complete items of a score to rank systems by; looked at {quoted(names)}")
     notes = [f"{evalset.name}: no documents, so segments only" for evalset in sets if evalset.documents is None]
@@ -154,12 +156,14 @@ def protocols(
         seed=seed,
         data=",".join(evalset.fingerprint for evalset in sets),
     )
-    lengths = [row for at, evalset in enumerate(sets) for row in _lengths(evalset, budgets[at], human, runs, seed)]
+    lengths = [
+        row for at, evalset in enumerate(sets) for row in _compare_lengths(evalset, budgets[at], human, runs, seed)
+    ]
     known = tuple(row for row in coverage if row is not None)
     return ProtocolStudy(tuple(rows), tuple(lengths), known, runs, len(sets), tuple(notes), line)
 
 
-def _judged(evalset: EvalSet, human: str | None) -> BoolArray | None:
+def _find_judged_cells(evalset: EvalSet, human: str | None) -> BoolArray | None:
     """Which cells people judged; None where nobody did."""
     name = human or evalset.human
     if name is None or name not in evalset.scores:
@@ -168,38 +172,38 @@ def _judged(evalset: EvalSet, human: str | None) -> BoolArray | None:
     return judged if judged.any() else None
 
 
-def _coverage(evalset: EvalSet, human: str | None) -> CoverageRow | None:
+def _compute_coverage(evalset: EvalSet, human: str | None) -> CoverageRow | None:
     """Share of each system's items that people judged (their Tables 6 to 8); systems nobody judged are left out."""
-    judged = _judged(evalset, human)
+    judged = _find_judged_cells(evalset, human)
     if judged is None:
         return None
     shares = {name: float(x) for name, x in zip(evalset.systems, judged.mean(axis=0), strict=True) if x > 0}
     return CoverageRow(evalset.name, float(np.mean(list(shares.values()))), shares)
 
 
-def _own_budget(budget: float | str, evalset: EvalSet, coverage: CoverageRow | None) -> float | str:
+def _resolve_budget(budget: float | str, evalset: EvalSet, coverage: CoverageRow | None) -> float | str:
     """The set's budget: the one that was asked for, or the share that people judged."""
     if str(budget).strip() != "judged":
-        _one(budget, evalset)
+        _parse_budget(budget, evalset)
         return budget
     if coverage is None:
         raise DataError(f"{evalset.name}: nobody judged it, so it has no coverage to use as a budget; name a budget")
     return f"{100 * coverage.mean:.9g}%"
 
 
-def _scores(sets: Sequence[EvalSet], human: str | None, scores: Sequence[str] | None) -> list[str]:
+def _choose_scores(sets: Sequence[EvalSet], human: str | None, scores: Sequence[str] | None) -> list[str]:
     """Names of the scores to study, each there in some set."""
     known = dict.fromkeys(name for evalset in sets for name in evalset.scores)
     for name in [*(scores or []), *([human] if human else [])]:
         if name not in known:
             raise unknown_name("score", name, known)
-    names = list(dict.fromkeys(scores)) if scores is not None else _common_scores(sets, human)
+    names = list(dict.fromkeys(scores)) if scores is not None else _list_common_scores(sets, human)
     if not names:
         raise DataError("no score to rank systems by: neither human scores nor metrics")
     return names
 
 
-def _one(budget: float | str, evalset: EvalSet) -> BudgetPoint:
+def _parse_budget(budget: float | str, evalset: EvalSet) -> BudgetPoint:
     """The one budget of a study."""
     points = parse_budgets(budget, evalset.n_items, of=evalset.name)
     if len(points) != 1:
@@ -207,7 +211,7 @@ def _one(budget: float | str, evalset: EvalSet) -> BudgetPoint:
     return points[0]
 
 
-def _common_scores(sets: Sequence[EvalSet], human: str | None) -> list[str]:
+def _list_common_scores(sets: Sequence[EvalSet], human: str | None) -> list[str]:
     """The human score and those metrics that most sets have, in the order of the first set that has them."""
     count: dict[str, int] = {}
     for evalset in sets:
@@ -216,14 +220,14 @@ def _common_scores(sets: Sequence[EvalSet], human: str | None) -> list[str]:
             count[name] = count.get(name, 0) + 1
     judged = [name for name in count if any(name in (human, evalset.human) for evalset in sets)]
     metrics = sorted((name for name in count if name not in judged), key=lambda name: -count[name])
-    return [*judged, *metrics][:_SCORES]
+    return [*judged, *metrics][:MAX_SCORES]
 
 
 Changes = dict[tuple[str, bool], list[int]]
 
 
 @dataclass(frozen=True)
-class _Study:
+class _ProtocolReplays:
     """The work on one set and score; an object, so that it can travel to other processes."""
 
     budgets: tuple[float | str, ...]  # by set
@@ -234,23 +238,23 @@ class _Study:
     def __call__(self, task: tuple[int, EvalSet, str]) -> tuple[str, Changes]:
         number, evalset, name = task
         try:
-            kept, _ = population(evalset, name)
+            kept, _ = keep_complete(evalset, name)
         except DataError:  # too few complete items for this score: it does not count
             return name, {}
-        point = _one(self.budgets[number], kept)
+        point = _parse_budget(self.budgets[number], kept)
         changed: Changes = {}
-        for protocol in _possible(kept):
+        for protocol in _list_protocols(kept):
             for matching in (True, False):
-                stage = Stage(kept, matching=matching)
+                stage = ReplaySet(kept, matching=matching)
                 changed[protocol, matching] = [
-                    int(_changed(stage, protocol, point, [self.seed, number, run])) for run in range(self.runs)
+                    int(_ranking_changes(stage, protocol, point, [self.seed, number, run])) for run in range(self.runs)
                 ]
-        return name, changed | _as_judged(kept, name, self.human or evalset.human)
+        return name, changed | _compare_judged(kept, name, self.human or evalset.human)
 
 
-def _as_judged(kept: EvalSet, score: str, human: str | None) -> Changes:
+def _compare_judged(kept: EvalSet, score: str, human: str | None) -> Changes:
     """Whether what people judged ranks the systems by this score as all items do; nothing where they judged all."""
-    judged = None if score == human else _judged(kept, human)
+    judged = None if score == human else _find_judged_cells(kept, human)
     if judged is None:
         return {}
     systems = judged.any(axis=0)
@@ -262,13 +266,13 @@ def _as_judged(kept: EvalSet, score: str, human: str | None) -> Changes:
     return {(JUDGED, matching): [int(count_swapped_pairs(means[None], values.mean(axis=0))[0] > 0)]}
 
 
-def _possible(evalset: EvalSet) -> tuple[str, ...]:
+def _list_protocols(evalset: EvalSet) -> tuple[str, ...]:
     return PROTOCOLS if evalset.documents is not None else PROTOCOLS[:1]
 
 
-def _changed(stage: Stage, protocol: str, point: BudgetPoint, seed: list[int]) -> bool:
+def _ranking_changes(stage: ReplaySet, protocol: str, point: BudgetPoint, seed: list[int]) -> bool:
     """Whether any two systems change places; a sample without a system's score cannot rank it, which is a change."""
-    chosen = draw(stage, replay_method(protocol, stage.evalset), point, np.random.default_rng(seed))
+    chosen = draw_items(stage, resolve_method(protocol, stage.evalset), point, np.random.default_rng(seed))
     scores = stage.scores[chosen.rows]
     if chosen.systems is not None:
         asked = np.array([[name in names for name in stage.evalset.systems] for names in chosen.systems])
@@ -280,7 +284,7 @@ def _changed(stage: Stage, protocol: str, point: BudgetPoint, seed: list[int]) -
     return bool(count_swapped_pairs(means[None], stage.truth.means)[0] > 0)
 
 
-def _rows(name: str, parts: list[Changes], budget: float | str) -> list[ProtocolRow]:
+def _summarise_runs(name: str, parts: list[Changes], budget: float | str) -> list[ProtocolRow]:
     rows = []
     for protocol in (*PROTOCOLS, JUDGED):
         for matching in (True, False):
@@ -288,32 +292,32 @@ def _rows(name: str, parts: list[Changes], budget: float | str) -> list[Protocol
             if runs:
                 count = np.sum(runs, axis=0)
                 spread = int(count.min()), float(np.median(count)), int(count.max())
-                share = float("nan") if protocol == JUDGED else _number(budget)
+                share = float("nan") if protocol == JUDGED else _parse_share(budget)
                 rows.append(ProtocolRow(name, protocol, matching, share, len(runs), *spread))
     return rows
 
 
-def _number(budget: float | str) -> float:
+def _parse_share(budget: float | str) -> float:
     text = str(budget).strip()
     if text == "judged":
         return float("nan")
     return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
 
 
-def _lengths(evalset: EvalSet, budget: float | str, human: str | None, runs: int, seed: int) -> list[LengthRow]:
+def _compare_lengths(evalset: EvalSet, budget: float | str, human: str | None, runs: int, seed: int) -> list[LengthRow]:
     """Mean shares of document lengths over the runs, of the whole set (their Table 4), and of what was judged."""
     codes = evalset.documents
     if codes is None:
         return []
-    point, stage = _one(budget, evalset), Stage(evalset)
+    point, stage = _parse_budget(budget, evalset), ReplaySet(evalset)
     full = {share.name: share.full for share in length_shares(codes, np.arange(len(codes)))}
     rows = [LengthRow(evalset.name, "all items", full)]
     for protocol in PROTOCOLS:
-        plan = replay_method(protocol, evalset)
-        samples = [draw(stage, plan, point, np.random.default_rng([seed, run])).rows for run in range(runs)]
+        plan = resolve_method(protocol, evalset)
+        samples = [draw_items(stage, plan, point, np.random.default_rng([seed, run])).rows for run in range(runs)]
         together = length_shares(codes, np.concatenate(samples))
         rows.append(LengthRow(evalset.name, protocol, {share.name: share.selected for share in together}))
-    judged = _judged(evalset, human)
+    judged = _find_judged_cells(evalset, human)
     if judged is not None and not judged[:, judged.any(axis=0)].all():
         cells = np.repeat(np.arange(len(codes)), judged.sum(axis=1))
         rows.append(LengthRow(evalset.name, JUDGED, {x.name: x.selected for x in length_shares(codes, cells)}))

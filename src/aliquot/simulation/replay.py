@@ -20,7 +20,7 @@ from aliquot.estimation.intervals import bounds, range_note
 from aliquot.estimation.pipeline import Inference, infer, pair_errors
 from aliquot.estimation.ranking import cluster_systems, full_p
 from aliquot.estimation.sample import Sample, adaptive_sample
-from aliquot.metric_eval.measures import Outcomes, Truth, p_values, truth_of
+from aliquot.metric_eval.measures import Outcomes, Truth, compute_p_values, compute_truth
 from aliquot.sampling.active import Incremental
 from aliquot.sampling.budgets import item_costs, resolve_budget
 from aliquot.sampling.drawing_order import reordered
@@ -28,8 +28,8 @@ from aliquot.sampling.item_scores import chosen_metrics, judged_scale
 from aliquot.sampling.methods import lookup
 from aliquot.sampling.select import task_of
 from aliquot.sampling.tasks import Chosen, choose_rows
-from aliquot.simulation.adaptive import allocations, wrong_decisions
-from aliquot.simulation.setup import ALLOCATE, FEWEST, BudgetPoint, ReplayMethod
+from aliquot.simulation.adaptive import count_wrong_decisions, run_allocator
+from aliquot.simulation.setup import ALLOCATE, MIN_ITEMS, BudgetPoint, ReplayMethod
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.ranks import normal_p
 
@@ -37,7 +37,7 @@ _ROUNDING = 1e-12  # relative to the largest score: less is the order of summing
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class ReplaySet:
     """A set whose truth is known, and how the replays on it are run."""
 
     evalset: EvalSet
@@ -65,7 +65,7 @@ class Stage:
             self.interval,
             self.value_range,
         )
-        return _arrived, (self.token, self.evalset, *options)
+        return _receive, (self.token, self.evalset, *options)
 
     @cached_property
     def scores(self) -> FloatArray:
@@ -75,7 +75,7 @@ class Stage:
     @cached_property
     def truth(self) -> Truth:
         """What judging everything says."""
-        return truth_of(self.scores, self.test)
+        return compute_truth(self.scores, self.test)
 
     @cached_property
     def rounding(self) -> float:
@@ -98,17 +98,17 @@ class Stage:
         return self.cost is None and self.unit == "item" and self.balance is None
 
 
-_KNOWN: dict[str, Stage] = {}
-_MOST_KNOWN = 16
+_RECEIVED: dict[str, ReplaySet] = {}
+MAX_RECEIVED = 16
 
 
-def _arrived(token: str, evalset: EvalSet, *options: Any) -> Stage:
+def _receive(token: str, evalset: EvalSet, *options: Any) -> ReplaySet:
     """Unpack a stage in another process; the last few are kept, so that a set's metrics are standardised once."""
-    if token not in _KNOWN:
-        while len(_KNOWN) >= _MOST_KNOWN:
-            _KNOWN.pop(next(iter(_KNOWN)))
-        _KNOWN[token] = Stage(evalset, *options)
-    return _KNOWN[token]
+    if token not in _RECEIVED:
+        while len(_RECEIVED) >= MAX_RECEIVED:
+            _RECEIVED.pop(next(iter(_RECEIVED)))
+        _RECEIVED[token] = ReplaySet(evalset, *options)
+    return _RECEIVED[token]
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +132,7 @@ class Outcome:
     watched: tuple[float, float, float] = (float("nan"), float("nan"), float("nan"))
 
 
-def stacked(outcomes: list[Outcome]) -> Outcomes:
+def stack_outcomes(outcomes: list[Outcome]) -> Outcomes:
     """Put replays on top of each other."""
     return Outcomes(
         np.array([o.means for o in outcomes]),
@@ -147,27 +147,27 @@ def stacked(outcomes: list[Outcome]) -> Outcomes:
     )
 
 
-def replay_seeds(seed: int, evalset: EvalSet, method: ReplayMethod, share: float) -> list[int]:
+def derive_replay_seeds(seed: int, evalset: EvalSet, method: ReplayMethod, share: float) -> list[int]:
     """Seed the replays of a method at a share of the items; `simulate` and `plan` replay the same draws."""
     return [seed, int(evalset.fingerprint, 16), zlib.crc32(method.typed.encode()), round(share * 1e9)]
 
 
-def draw(stage: Stage, plan: ReplayMethod, point: BudgetPoint, rng: np.random.Generator) -> Chosen:
+def draw_items(stage: ReplaySet, plan: ReplayMethod, point: BudgetPoint, rng: np.random.Generator) -> Chosen:
     """Let the method choose for this budget."""
     n = stage.evalset.n_items
-    share = max(point.share, FEWEST / n) if stage.plain else point.share
+    share = max(point.share, MIN_ITEMS / n) if stage.plain else point.share
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
         budget = resolve_budget(f"{100 * min(share, 1.0):.12g}%", n, stage.costs)
         if plan.selector.name == "incremental":
-            return _as_it_comes(stage, plan, budget.n, rng)
+            return _draw_incrementally(stage, plan, budget.n, rng)
         task = task_of(
             stage.evalset, plan.selector, budget, stage.costs, balance=stage.balance, unit=stage.unit, seed=rng
         )
         return choose_rows(task, matching=stage.matching)
 
 
-def _as_it_comes(stage: Stage, plan: ReplayMethod, n: int, rng: np.random.Generator) -> Chosen:
+def _draw_incrementally(stage: ReplaySet, plan: ReplayMethod, n: int, rng: np.random.Generator) -> Chosen:
     """Incremental sampling: every item is chosen in the light of the scores of those before it, and of no other."""
     evalset = stage.evalset
     given = bind_parameters(plan.selector.name, lookup(plan.selector.name)[0].parameters, plan.selector.parameters)
@@ -183,8 +183,8 @@ def _as_it_comes(stage: Stage, plan: ReplayMethod, n: int, rng: np.random.Genera
     return Chosen(np.array(rows, dtype=np.int64), details={})
 
 
-def allocated(
-    stage: Stage, plan: ReplayMethod, points: Sequence[BudgetPoint], rng: np.random.Generator, *, watch: bool
+def replay_allocation(
+    stage: ReplaySet, plan: ReplayMethod, points: Sequence[BudgetPoint], rng: np.random.Generator, *, watch: bool
 ) -> Iterator[Outcome | None]:
     """One adaptive campaign, looked at after each budget: a share of all cells, or of their cost."""
     given = ALLOCATE.bound(plan.selector.parameters)
@@ -193,11 +193,11 @@ def allocated(
     shares = [min(point.share, 1.0) for point in points]
     seed, stopped = int(rng.integers(2**31)), float("nan")
     for share, allocator in zip(
-        shares, allocations(stage.evalset, stage.scores, shares, seed, options, stage.costs), strict=True
+        shares, run_allocator(stage.evalset, stage.scores, shares, seed, options, stage.costs), strict=True
     ):
         chosen = allocator.selection()
         rows = np.array([allocator.rows[str(item)] for item in chosen.ids], dtype=np.int64)
-        found = outcome(
+        found = estimate_outcome(
             stage,
             plan,
             Chosen(
@@ -212,12 +212,12 @@ def allocated(
         if watch and found is not None:
             picture = allocator.advice().picture
             stopped = share if picture.stop and np.isnan(stopped) else stopped
-            wrong = wrong_decisions(picture, stage.evalset, stage.scores)
+            wrong = count_wrong_decisions(picture, stage.evalset, stage.scores)
             found = replace(found, watched=(float(len(picture.decided)), float(wrong), stopped))
         yield found
 
 
-def judged(stage: Stage, chosen: Chosen) -> Sample:
+def judge_items(stage: ReplaySet, chosen: Chosen) -> Sample:
     """Look at the human scores of what was chosen, and of nothing else."""
     rows = chosen.rows
     scores = stage.scores[rows]
@@ -236,33 +236,33 @@ def judged(stage: Stage, chosen: Chosen) -> Sample:
         chosen.probability,
         weight if chosen.probability is None else 1.0 / chosen.probability,
         kind=design.variance,
-        stratum=_codes(chosen.stratum),
+        stratum=_stratum_codes(chosen.stratum),
         remainder=design.remainder,
     )
 
 
-def _codes(stratum: IntArray | None) -> IntArray | None:
+def _stratum_codes(stratum: IntArray | None) -> IntArray | None:
     return None if stratum is None else np.unique(stratum, return_inverse=True)[1].astype(np.int64)
 
 
-def outcome(stage: Stage, plan: ReplayMethod, chosen: Chosen, rng: np.random.Generator) -> Outcome | None:
+def estimate_outcome(stage: ReplaySet, plan: ReplayMethod, chosen: Chosen, rng: np.random.Generator) -> Outcome | None:
     """Estimate from what was chosen; None where nothing was (whole documents may all be missed)."""
-    if len(chosen.rows) < FEWEST:
+    if len(chosen.rows) < MIN_ITEMS:
         return None
-    sample = judged(stage, chosen)
+    sample = judge_items(stage, chosen)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
         found = infer(sample, plan.estimator)
     values = np.where(np.abs(found.values - stage.truth.means) <= stage.rounding, stage.truth.means, found.values)
-    half, centre = _intervals(stage, found)
+    half, centre = _compute_intervals(stage, found)
     return Outcome(
         values,
         half,
-        _p_for_accuracy(stage, plan, found, rng),
+        _compute_p_for_spa(stage, plan, found, rng),
         found.p_sample,
         full_p(found),
         cluster_systems(found),
-        _spent(stage, sample),
+        _compute_cost(stage, sample),
         sample.n,
         sample.scores,
         centre=values if centre is None else centre,
@@ -272,7 +272,7 @@ def outcome(stage: Stage, plan: ReplayMethod, chosen: Chosen, rng: np.random.Gen
 INTERVALS = ("t", "hoeffding", "bernstein")
 
 
-def _intervals(stage: Stage, found: Inference) -> tuple[FloatArray, FloatArray | None]:
+def _compute_intervals(stage: ReplaySet, found: Inference) -> tuple[FloatArray, FloatArray | None]:
     """Half widths of the intervals that are asked for, and their middles where these are not the estimates."""
     if stage.interval == "t" and (found.scale is None or not np.isfinite(found.scale.low)):
         return found.half_widths(stage.level), None
@@ -284,13 +284,13 @@ def _intervals(stage: Stage, found: Inference) -> tuple[FloatArray, FloatArray |
     return limits.high - found.values, None
 
 
-def range_notes(stage: Stage) -> list[str]:
+def describe_range(stage: ReplaySet) -> list[str]:
     """Note, once for all replays, that scores lie outside the range that was given."""
     note = None if stage.interval == "t" else range_note(stage.scores, stage.ends, stage.interval)
     return [f"{stage.evalset.name}: {note}"] if note is not None else []
 
 
-def _p_for_accuracy(stage: Stage, plan: ReplayMethod, found: Inference, rng: np.random.Generator) -> FloatArray:
+def _compute_p_for_spa(stage: ReplaySet, plan: ReplayMethod, found: Inference, rng: np.random.Generator) -> FloatArray:
     """P-values for the soft pairwise accuracy: those of the test by which the truth's p-values are made.
 
     For other estimators than the plain mean, z from their covariance; without the finite-population correction,
@@ -304,15 +304,15 @@ def _p_for_accuracy(stage: Stage, plan: ReplayMethod, found: Inference, rng: np.
     left = 1.0 - sample.n / sample.population
     plain = plan.estimator.name == "mean" and float(np.ptp(sample.weight)) == 0
     if plain or left <= 0:
-        return p_values(sample.scores, stage.test, rng)
+        return compute_p_values(sample.scores, stage.test, rng)
     spread = found.pair_se / np.sqrt(left)
     p = normal_p(np.where(np.abs(difference) <= stage.rounding, 0.0, difference), spread)
     if (spread == 0).sum() > len(spread):  # pairs without any spread: what was seen of them, as a plain sample's test
-        p = np.where(spread == 0, p_values(sample.scores), p)
+        p = np.where(spread == 0, compute_p_values(sample.scores), p)
     return p
 
 
-def _spent(stage: Stage, sample: Sample) -> float:
+def _compute_cost(stage: ReplaySet, sample: Sample) -> float:
     """Cost of the judged cells, as a share of judging everything."""
     share = np.isfinite(sample.scores).mean(axis=1)
     costs = stage.costs if stage.costs is not None else np.ones(stage.evalset.n_items)

@@ -22,21 +22,21 @@ from aliquot.sampling.policies import check_policy
 # -- A past campaign as a finite population: the items that people judged for all systems, whose truth is known ------
 
 
-_THIN = 0.5
-FEWEST_ITEMS = 8
+MIN_SYSTEM_COVERAGE = 0.5
+MIN_POPULATION = 8
 
 
-def population(data: EvalSet, human: str | None = None) -> tuple[EvalSet, tuple[str, ...]]:
+def keep_complete(data: EvalSet, human: str | None = None) -> tuple[EvalSet, tuple[str, ...]]:
     """Keep the items judged for all systems, without systems that hardly anybody judged; say what was left out.
 
     A system with less than half of the best system's coverage would cost most of the items; it is left out instead.
 
     >>> import aliquot
-    >>> kept, notes = population(aliquot.synthetic(items=40, systems=3, seed=1))
+    >>> kept, notes = keep_complete(aliquot.synthetic(items=40, systems=3, seed=1))
     >>> kept.n_items, notes
     (40, ())
     """
-    data = data.with_human(_human(data, human))
+    data = data.with_human(_find_human_score(data, human))
     judged = np.isfinite(data.human_score())
     covered = judged.mean(axis=0)
     if not judged.any():
@@ -44,7 +44,9 @@ def population(data: EvalSet, human: str | None = None) -> tuple[EvalSet, tuple[
             f"{data.name}: no item has a human score, so there is no truth to compare with; give a past "
             "campaign with human scores, or name the score with --human"
         )
-    thin = [name for name, share in zip(data.systems, covered, strict=True) if share <= _THIN * covered.max()]
+    thin = [
+        name for name, share in zip(data.systems, covered, strict=True) if share <= MIN_SYSTEM_COVERAGE * covered.max()
+    ]
     kept = data.drop(systems=thin).complete()
     notes = []
     if thin:
@@ -55,15 +57,15 @@ def population(data: EvalSet, human: str | None = None) -> tuple[EvalSet, tuple[
         )
     if kept.n_systems < 2:
         raise DataError(f"{data.name}: only one system has human scores; a replay compares at least two")
-    if kept.n_items < FEWEST_ITEMS:
+    if kept.n_items < MIN_POPULATION:
         raise DataError(
             f"{data.name}: only {kept.n_items} items are judged for all {kept.n_systems} systems; a replay "
-            f"needs at least {FEWEST_ITEMS}: leave systems out with --exclude"
+            f"needs at least {MIN_POPULATION}: leave systems out with --exclude"
         )
     return replace(kept, judgments=None), tuple(notes)
 
 
-def _human(data: EvalSet, human: str | None) -> str:
+def _find_human_score(data: EvalSet, human: str | None) -> str:
     """The name of the human score, or an error that says which set lacks it."""
     name = human or data.human
     if name is None:
@@ -76,12 +78,12 @@ def _human(data: EvalSet, human: str | None) -> str:
     return name
 
 
-def distinct(sets: Sequence[EvalSet]) -> list[EvalSet]:
+def number_duplicates(sets: Sequence[EvalSet]) -> list[EvalSet]:
     """Give sets of the same name a number each, so that they are told apart in every table.
 
     >>> import aliquot
     >>> same = aliquot.synthetic(items=10, systems=2)
-    >>> [data.name for data in distinct([same, same])]
+    >>> [data.name for data in number_duplicates([same, same])]
     ['synthetic (simulated)', 'synthetic (simulated) #2']
     """
     names: set[str] = set()
@@ -99,12 +101,12 @@ def distinct(sets: Sequence[EvalSet]) -> list[EvalSet]:
 # -- Budgets of a replay: shares or numbers of items, as lists or ranges ---------------------------------------------
 
 
-DEFAULT = "5%:50%:10"
-FEWEST = 2
+DEFAULT_BUDGETS = "5%:50%:10"
+MIN_ITEMS = 2
 """One judged item has no spread: nothing can be said of its error."""
-_MOST = 1000  # budgets in a range: more is a slip of the pen
-_BELOW = (0.3, 0.5, 0.7)
-_ABOVE = (0.65, 0.8, 1.0)
+MAX_BUDGETS = 1000  # budgets in a range: more is a slip of the pen
+_PARITY_BELOW = (0.3, 0.5, 0.7)
+_PARITY_ABOVE = (0.65, 0.8, 1.0)
 
 
 @dataclass(frozen=True)
@@ -132,30 +134,32 @@ def parse_budgets(
         text = [float(text)]
     parts = [str(part) for part in text] if not isinstance(text, str) else text.split(",")
     if not parts:
-        raise OptionError(f"--budgets is empty; write for instance {DEFAULT}, or a list 5%,10%,20%")
-    points = [point for part in parts for point in _range(part.strip(), population, cost=cost, of=of)]
+        raise OptionError(f"--budgets is empty; write for instance {DEFAULT_BUDGETS}, or a list 5%,10%,20%")
+    points = [point for part in parts for point in _parse_range(part.strip(), population, cost=cost, of=of)]
     once: dict[float, BudgetPoint] = {}
     for point in sorted(points, key=lambda point: point.share):
         once.setdefault(round(point.share, 9), point)
     return list(once.values())
 
 
-def _range(text: str, population: int, *, cost: bool, of: str) -> list[BudgetPoint]:
+def _parse_range(text: str, population: int, *, cost: bool, of: str) -> list[BudgetPoint]:
     ends = [end.strip() for end in text.split(":")]
     if len(ends) == 1:
-        return [_point(text, population, cost=cost, of=of)]
-    if len(ends) != 3 or not ends[2].isdecimal() or not 1 <= int(ends[2]) <= _MOST:
-        raise OptionError(f"--budgets '{text}': write from:to:how-many, for instance {DEFAULT}, or a list 5%,10%,20%")
+        return [_parse_point(text, population, cost=cost, of=of)]
+    if len(ends) != 3 or not ends[2].isdecimal() or not 1 <= int(ends[2]) <= MAX_BUDGETS:
+        raise OptionError(
+            f"--budgets '{text}': write from:to:how-many, for instance {DEFAULT_BUDGETS}, or a list 5%,10%,20%"
+        )
     if ends[0].endswith("%") != ends[1].endswith("%"):
         raise OptionError(f"--budgets '{text}': both ends must be shares (5%) or both numbers of items")
-    low, high = (_point(end, population, cost=cost, of=of) for end in ends[:2])
+    low, high = (_parse_point(end, population, cost=cost, of=of) for end in ends[:2])
     written = np.linspace(low.written, high.written, int(ends[2]))
     if ends[0].endswith("%"):
         return [BudgetPoint(round(w, 6), round(w, 9)) for w in written.tolist()]
     return [BudgetPoint(float(round(w)), round(w) / population) for w in written.tolist()]
 
 
-def _point(text: str, population: int, *, cost: bool, of: str) -> BudgetPoint:
+def _parse_point(text: str, population: int, *, cost: bool, of: str) -> BudgetPoint:
     text = text.removesuffix("items").strip()
     try:
         number = float(text.removesuffix("%"))
@@ -168,35 +172,35 @@ def _point(text: str, population: int, *, cost: bool, of: str) -> BudgetPoint:
     if cost:
         raise OptionError(f"--budgets '{text}': with --cost give shares of the whole cost, for instance 10%")
     if not 0 < number <= population:
-        raise OptionError(f"--budgets '{text}': must lie between {FEWEST} and all {population} items of {of}")
-    if number < FEWEST or number != round(number):
+        raise OptionError(f"--budgets '{text}': must lie between {MIN_ITEMS} and all {population} items of {of}")
+    if number < MIN_ITEMS or number != round(number):
         hint = f"; for a share write {100 * number:g}%" if number < 1 else ""
-        raise OptionError(f"--budgets '{text}': a number of items is whole and at least {FEWEST}{hint}")
+        raise OptionError(f"--budgets '{text}': a number of items is whole and at least {MIN_ITEMS}{hint}")
     return BudgetPoint(number, number / population)
 
 
-def with_parity_points(points: Sequence[BudgetPoint], population: int) -> list[BudgetPoint]:
+def add_parity_points(points: Sequence[BudgetPoint], population: int) -> list[BudgetPoint]:
     """Add budgets below and above those asked for, so that better and worse methods can be told how much so.
 
-    >>> [round(point.share, 3) for point in with_parity_points([BudgetPoint(0.1, 0.1), BudgetPoint(0.5, 0.5)], 100)]
+    >>> [round(point.share, 3) for point in add_parity_points([BudgetPoint(0.1, 0.1), BudgetPoint(0.5, 0.5)], 100)]
     [0.03, 0.05, 0.07, 0.1, 0.5, 0.65, 0.8, 1.0]
     """
     low, high = points[0].share, points[-1].share
-    below = [low * part for part in _BELOW if low * part * population >= FEWEST]
-    above = [share for share in _ABOVE if share > high * 1.05]
+    below = [low * part for part in _PARITY_BELOW if low * part * population >= MIN_ITEMS]
+    above = [share for share in _PARITY_ABOVE if share > high * 1.05]
     extra = [BudgetPoint(share, share, asked=False) for share in [*below, *above]]
     return sorted([*points, *extra], key=lambda point: point.share)
 
 
-def dense_points(points: Sequence[BudgetPoint], population: int, most: int = 120) -> list[BudgetPoint]:
+def add_dense_points(points: Sequence[BudgetPoint], population: int, most: int = 120) -> list[BudgetPoint]:
     """For methods that need one replay only: a fine grid, every number of items where there are few.
 
-    >>> len(dense_points([BudgetPoint(0.5, 0.5)], 30))
+    >>> len(add_dense_points([BudgetPoint(0.5, 0.5)], 30))
     29
     """
-    counts = np.unique(np.round(np.geomspace(FEWEST, population, min(most, population - 1))).astype(int))
+    counts = np.unique(np.round(np.geomspace(MIN_ITEMS, population, min(most, population - 1))).astype(int))
     if population - 1 <= most:
-        counts = np.arange(FEWEST, population + 1)
+        counts = np.arange(MIN_ITEMS, population + 1)
     taken = {round(point.share * population) for point in points}
     extra = [BudgetPoint(k / population, k / population, asked=False) for k in counts.tolist() if k not in taken]
     return sorted([*points, *extra], key=lambda point: point.share)
@@ -283,21 +287,21 @@ def parse_methods(methods: str | Sequence[str]) -> list[str]:
     return found
 
 
-def replay_method(typed: str, data: EvalSet, metric: str | None = None) -> ReplayMethod:
+def resolve_method(typed: str, data: EvalSet, metric: str | None = None) -> ReplayMethod:
     """Find out what a typed method means for this set; `metric` serves methods that need one and name none.
 
     >>> import aliquot
-    >>> replay_method("auto", aliquot.synthetic(items=20, systems=3)).estimator.name
+    >>> resolve_method("auto", aliquot.synthetic(items=20, systems=3)).estimator.name
     'greg'
     """
-    chain = _chain(typed)
+    chain = _split_chain(typed)
     chosen = chain[0]
     name = "segments" if chosen.name == BASELINE and not chosen.parameters else chosen.name
     if chosen.name == ALLOCATE.name:
         ALLOCATE.bound(chosen.parameters)
         selector = chosen
     else:
-        selector, _ = resolved(data, _with_metric(Spec(name, chosen.parameters), metric), {})
+        selector, _ = resolved(data, _add_metric(Spec(name, chosen.parameters), metric), {})
     if len(chain) == 2:
         estimator = auto_estimator(chain[1])
     elif chosen.name == ALLOCATE.name:
@@ -311,7 +315,7 @@ def replay_method(typed: str, data: EvalSet, metric: str | None = None) -> Repla
     return ReplayMethod(typed, selector, estimator)
 
 
-def _chain(typed: str) -> list[Spec]:
+def _split_chain(typed: str) -> list[Spec]:
     parts = split_top_level(typed, "+")
     if len(parts) > 2 or not all(part.strip() for part in parts):
         raise OptionError(f"method '{typed}': write a selector or design, or join one and one estimator by +: pps+greg")
@@ -325,7 +329,7 @@ def _chain(typed: str) -> list[Spec]:
     return chain
 
 
-def _with_metric(spec: Spec, metric: str | None) -> Spec:
+def _add_metric(spec: Spec, metric: str | None) -> Spec:
     """Give the common metric to a method that takes one and names none."""
     if metric is None or spec.name == "auto":
         return spec
@@ -335,7 +339,7 @@ def _with_metric(spec: Spec, metric: str | None) -> Spec:
     return Spec(spec.name, {**spec.parameters, "metric": metric})
 
 
-def check_method(plan: ReplayMethod, data: EvalSet) -> None:
+def validate_method(plan: ReplayMethod, data: EvalSet) -> None:
     """Refuse, before any work, a method that lacks on this set what can be seen without running it."""
     if plan.is_adaptive:
         check_policy(parse_spec(ALLOCATE.bound(plan.selector.parameters).get("policy", "auto")), budget=1)

@@ -26,26 +26,33 @@ from aliquot.estimation.intervals import check_level
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.io.journal import Journal, open_journal
 from aliquot.io.overwrite import protect_inputs
-from aliquot.metric_eval.measures import TESTS, chosen_measures
+from aliquot.metric_eval.measures import TESTS, select_measures
 from aliquot.sampling.cost_line import FITTED, fitted_costs
 from aliquot.sampling.select import UNITS
-from aliquot.simulation.replay import INTERVALS, Stage, allocated, draw, outcome, range_notes
+from aliquot.simulation.replay import (
+    INTERVALS,
+    ReplaySet,
+    describe_range,
+    draw_items,
+    estimate_outcome,
+    replay_allocation,
+)
 from aliquot.simulation.setup import (
     BASELINE,
-    DEFAULT,
+    DEFAULT_BUDGETS,
     BudgetPoint,
     ReplayMethod,
-    check_method,
-    dense_points,
-    distinct,
+    add_dense_points,
+    add_parity_points,
+    keep_complete,
+    number_duplicates,
     parse_budgets,
     parse_methods,
-    population,
-    replay_method,
-    with_parity_points,
+    resolve_method,
+    validate_method,
 )
-from aliquot.simulation.summary import Row, summarise
-from aliquot.simulation.units import FEW, Cell, Unit, check_crowd, naming, run_unit
+from aliquot.simulation.summary import MethodSummary, summarise_methods
+from aliquot.simulation.units import SLOW_REPEAT_DIVISOR, ReplayCell, ReplayUnit, name_errors, run_unit, validate_crowd
 
 # -- What `simulate` gives: a cell for each set, method, budget and measure, a verdict for each method, one signature
 
@@ -55,8 +62,8 @@ class Simulation(Shown):
     """The result of `simulate`."""
 
     # mean and standard error of every measure; budgets that were not asked for serve the parity
-    cells: tuple[Cell, ...]
-    rows: tuple[Row, ...]  # each method against random, over the budgets
+    cells: tuple[ReplayCell, ...]
+    rows: tuple[MethodSummary, ...]  # each method against random, over the budgets
     notes: tuple[str, ...]  # what a reader should know
     signature: str
     cost: str | None = None  # what budgets are shares of; None for items
@@ -67,7 +74,7 @@ class Simulation(Shown):
         sets, methods = (len({getattr(cell, name) for cell in self.cells}) for name in ("data", "method"))
         return f"Simulation({methods} method{'s'[: methods != 1]} on {sets} set{'s'[: sets != 1]})"
 
-    def row(self, method: str, measure: str, data: str | None = None) -> Row:
+    def row(self, method: str, measure: str, data: str | None = None) -> MethodSummary:
         """Return one verdict; `data` may be left out where there is one set.
 
         The mean over several sets has data="(all sets)".
@@ -86,7 +93,7 @@ class Simulation(Shown):
 
     def to_frame(self) -> pl.DataFrame:
         """One row for each set, method, budget asked for and measure, with 95% t intervals of the mean."""
-        return pl.DataFrame([_with_interval(cell) for cell in self.cells if cell.asked])
+        return pl.DataFrame([_add_interval(cell) for cell in self.cells if cell.asked])
 
     def summary_frame(self) -> pl.DataFrame:
         """One row for each set, method and measure."""
@@ -96,14 +103,14 @@ class Simulation(Shown):
         """The JSON document of `simulate --json`; undefined numbers and a parity never reached are null."""
         return {
             "verdict": self.verdict,
-            "cells": [_plain(_with_interval(cell)) for cell in self.cells if cell.asked],
+            "cells": [_plain(_add_interval(cell)) for cell in self.cells if cell.asked],
             "summary": [_plain(vars(row)) for row in self.rows],
             "notes": list(self.notes),
             "signature": self.signature,
         }
 
 
-def _with_interval(cell: Cell) -> dict[str, Any]:
+def _add_interval(cell: ReplayCell) -> dict[str, Any]:
     half = float(stdtrit(cell.repeats - 1, 0.975)) * cell.error if cell.repeats > 1 else 0.0
     row = {name: value for name, value in vars(cell).items() if name != "asked"}
     return row | {"low": cell.value - half, "high": cell.value + half}
@@ -116,15 +123,15 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 # -- `simulate`: replay past campaigns as if only a budget of items had been judged, and compare with the truth ------
 
 
-METHODS = ("random", "auto")
-LEAST_BASELINE = 100
+DEFAULT_METHODS = ("random", "auto")
+MIN_BASELINE_REPEATS = 100
 
 
 @protect_inputs()
 def simulate(
     data: DataLike | Sequence[DataLike],
-    methods: str | Sequence[str] = METHODS,
-    budgets: float | str | Sequence[float | str] = DEFAULT,
+    methods: str | Sequence[str] = DEFAULT_METHODS,
+    budgets: float | str | Sequence[float | str] = DEFAULT_BUDGETS,
     *,
     repeats: int = 100,
     measures: str | Sequence[str] | None = None,
@@ -188,14 +195,14 @@ def simulate(
     True
     """
     sets = as_evalsets(data)
-    _check(sets, repeats, unit, test, level, seed)
-    _check_interval(interval, value_range)
-    money = _money_per_item(seconds_per_item, hourly)
-    chosen = None if measures is None else [measure.name for measure in chosen_measures(measures)]
+    _validate_arguments(sets, repeats, unit, test, level, seed)
+    _validate_interval(interval, value_range)
+    money = _compute_money_per_item(seconds_per_item, hourly)
+    chosen = None if measures is None else [measure.name for measure in select_measures(measures)]
     typed = parse_methods(methods)
     if BASELINE not in typed:
         typed = [BASELINE, *typed]
-    stages, notes = _stages(
+    stages, notes = _build_replay_sets(
         sets,
         human,
         cost=cost,
@@ -210,17 +217,17 @@ def simulate(
     units = [
         u
         for at, stage in enumerate(stages)
-        for u in _units(at, stage, typed, metric, budgets, repeats, seed, parity=parity)
+        for u in _list_units(at, stage, typed, metric, budgets, repeats, seed, parity=parity)
     ]
-    wanted = None if chosen is None else list(dict.fromkeys([*_with_baselines(chosen), "cost"]))
+    wanted = None if chosen is None else list(dict.fromkeys([*_add_baselines(chosen), "cost"]))
     line = signature(
         "simulate",
         None,
         methods=",".join(typed),
-        budgets=_listed(budgets),
+        budgets=_join_values(budgets),
         repeats=repeats,
         metric=metric,
-        human=_listed(dict.fromkeys(stage.evalset.human for stage in stages)),
+        human=_join_values(dict.fromkeys(stage.evalset.human for stage in stages)),
         cost=cost,
         unit=None if unit == "item" else unit,
         balance=balance,
@@ -235,21 +242,21 @@ def simulate(
         data=",".join(stage.evalset.fingerprint for stage in stages),
     )
     with open_journal(Path(journal) if journal is not None else None, line) as memory:
-        _work(units, stages, wanted, memory, jobs, engine, resolve_progress(progress, "replaying"))
-        cells = [Cell(**cell) for u in units for cell in memory.done[u.key]]
-    rows = summarise(cells, BASELINE)
+        _run_units(units, stages, wanted, memory, jobs, engine, resolve_progress(progress, "replaying"))
+        cells = [ReplayCell(**cell) for u in units for cell in memory.done[u.key]]
+    rows = summarise_methods(cells, BASELINE)
     if chosen is not None:
         cells = [cell for cell in cells if cell.measure in chosen]
         rows = [row for row in rows if row.measure in chosen]
     return Simulation(tuple(cells), tuple(rows), tuple(notes), line, cost, money, currency)
 
 
-def _listed(values: Any) -> str:
+def _join_values(values: Any) -> str:
     """Write one value or several for the signature."""
     return str(values) if isinstance(values, str | Real) else ",".join(map(str, values))
 
 
-def _check(sets: Sequence[Any], repeats: Any, unit: str, test: str, level: float, seed: Any) -> None:
+def _validate_arguments(sets: Sequence[Any], repeats: Any, unit: str, test: str, level: float, seed: Any) -> None:
     if not sets:
         raise OptionError("no data to replay; give at least one past campaign")
     for name, number in (("--repeats", repeats), ("seed", seed)):
@@ -267,7 +274,7 @@ def _check(sets: Sequence[Any], repeats: Any, unit: str, test: str, level: float
         raise OptionError(f"seed is {seed}; choose 0 or more")
 
 
-def _check_interval(interval: str, value_range: tuple[float, float] | None) -> None:
+def _validate_interval(interval: str, value_range: tuple[float, float] | None) -> None:
     if interval not in INTERVALS:
         raise unknown_name("interval", interval, INTERVALS)
     if value_range is not None and not value_range[0] < value_range[1]:
@@ -276,7 +283,7 @@ def _check_interval(interval: str, value_range: tuple[float, float] | None) -> N
         raise OptionError("--range is for --interval hoeffding or bernstein; t intervals need none")
 
 
-def _money_per_item(seconds: float | None, hourly: float | None) -> float:
+def _compute_money_per_item(seconds: float | None, hourly: float | None) -> float:
     """What judging an item costs; NaN where time or money is not given."""
     for name, value in (("--seconds-per-item", seconds), ("--hourly", hourly)):
         if value is not None and not (math.isfinite(value) and value > 0):
@@ -286,33 +293,33 @@ def _money_per_item(seconds: float | None, hourly: float | None) -> float:
     return math.nan if seconds is None or hourly is None else seconds / 3600 * hourly
 
 
-def _with_baselines(measures: Sequence[str]) -> list[str]:
-    return [name for measure in chosen_measures(measures) for name in (measure.name, measure.against)]
+def _add_baselines(measures: Sequence[str]) -> list[str]:
+    return [name for measure in select_measures(measures) for name in (measure.name, measure.against)]
 
 
-def _stages(sets: Sequence[EvalSet], human: str | None, **options: Any) -> tuple[list[Stage], list[str]]:
-    stages: list[Stage] = []
+def _build_replay_sets(sets: Sequence[EvalSet], human: str | None, **options: Any) -> tuple[list[ReplaySet], list[str]]:
+    stages: list[ReplaySet] = []
     notes: list[str] = []
-    for evalset in distinct(sets):
-        kept, said = population(_with_fitted_cost(evalset, options.get("cost")), human)
+    for evalset in number_duplicates(sets):
+        kept, said = keep_complete(_add_fitted_cost(evalset, options.get("cost")), human)
         notes += said
-        stages.append(Stage(kept, **options))
-        _check_stage(stages[-1])
-        notes += range_notes(stages[-1])
+        stages.append(ReplaySet(kept, **options))
+        _validate_replay_set(stages[-1])
+        notes += describe_range(stages[-1])
     return stages, notes
 
 
-def _with_fitted_cost(evalset: EvalSet, cost: str | None) -> EvalSet:
+def _add_fitted_cost(evalset: EvalSet, cost: str | None) -> EvalSet:
     """Put costs that are fitted to recorded times into a column: replays see no judgments."""
     if cost != FITTED or FITTED in evalset.items.columns:
         return evalset
     return replace(evalset, items=evalset.items.with_columns(pl.Series(FITTED, fitted_costs(evalset))))
 
 
-def _check_stage(stage: Stage) -> None:
+def _validate_replay_set(stage: ReplaySet) -> None:
     """Tell a bad --cost, --balance, --unit or --crowd before any work."""
     memory.require_pair_memory(stage.evalset.n_systems)
-    check_crowd(stage.crowd, stage.evalset)
+    validate_crowd(stage.crowd, stage.evalset)
     _ = stage.costs
     if stage.balance is not None:
         group_codes(stage.evalset, stage.balance)
@@ -320,9 +327,9 @@ def _check_stage(stage: Stage) -> None:
         raise DataError(f"{stage.evalset.name}: there are no documents; use --unit item")
 
 
-def _units(
+def _list_units(
     number: int,
-    stage: Stage,
+    stage: ReplaySet,
     typed: Sequence[str],
     metric: str | None,
     budgets: Any,
@@ -330,62 +337,62 @@ def _units(
     seed: int,
     *,
     parity: bool,
-) -> list[Unit]:
+) -> list[ReplayUnit]:
     evalset = stage.evalset
     asked = parse_budgets(budgets, evalset.n_items, cost=stage.cost is not None, of=evalset.name)
-    more = with_parity_points(asked, len(evalset)) if parity else asked
-    units: list[Unit] = []
+    more = add_parity_points(asked, len(evalset)) if parity else asked
+    units: list[ReplayUnit] = []
     for name in typed:
-        plan = replay_method(name, evalset, metric)
-        with naming(evalset.name, name):
-            check_method(plan, evalset)
-            _try(plan, stage, asked[-1], seed)
+        plan = resolve_method(name, evalset, metric)
+        with name_errors(evalset.name, name):
+            validate_method(plan, evalset)
+            _try_once(plan, stage, asked[-1], seed)
         if plan.is_fixed and stage.crowd is not None:
-            units.append(Unit(number, evalset.name, plan, tuple(more), repeats, seed))
+            units.append(ReplayUnit(number, evalset.name, plan, tuple(more), repeats, seed))
             continue
         if plan.is_fixed:
-            points = dense_points(asked, len(evalset)) if parity and stage.plain else more
-            units.append(Unit(number, evalset.name, plan, tuple(points), 1, seed))
+            points = add_dense_points(asked, len(evalset)) if parity and stage.plain else more
+            units.append(ReplayUnit(number, evalset.name, plan, tuple(points), 1, seed))
             continue
-        count = _repeats_of(name, plan, repeats)
+        count = _choose_repeats(name, plan, repeats)
         if plan.is_adaptive:  # one campaign goes through all budgets
-            units.append(Unit(number, evalset.name, plan, tuple(more), count, seed))
+            units.append(ReplayUnit(number, evalset.name, plan, tuple(more), count, seed))
             continue
         for point in more:
             once = plan.is_design and point.share >= 1.0 and stage.crowd is None  # all items: nothing is left to chance
-            units.append(Unit(number, evalset.name, plan, (point,), 1 if once else count, seed))
+            units.append(ReplayUnit(number, evalset.name, plan, (point,), 1 if once else count, seed))
     return units
 
 
-def _repeats_of(name: str, plan: ReplayMethod, repeats: int) -> int:
+def _choose_repeats(name: str, plan: ReplayMethod, repeats: int) -> int:
     """All ratios and parities hang on the baseline, which is quickly replayed; slow methods get a tenth."""
     if name == BASELINE:
-        return max(LEAST_BASELINE, repeats)
-    return max(2, repeats // FEW) if plan.is_slow else repeats
+        return max(MIN_BASELINE_REPEATS, repeats)
+    return max(2, repeats // SLOW_REPEAT_DIVISOR) if plan.is_slow else repeats
 
 
-def _try(plan: ReplayMethod, stage: Stage, point: BudgetPoint, seed: int) -> None:
+def _try_once(plan: ReplayMethod, stage: ReplaySet, point: BudgetPoint, seed: int) -> None:
     """Replay once what is quickly drawn, so that a slip in a method is told before hours of work, not after."""
     if plan.is_adaptive:
         if stage.balance is not None or stage.unit == "document" or stage.crowd is not None:
             raise OptionError("decides cell by cell; leave out --balance, --unit document and --crowd")
         list(
-            allocated(
+            replay_allocation(
                 stage, plan, [BudgetPoint(0.0, 1.0 / stage.scores.size)], np.random.default_rng(seed), watch=False
             )
         )
     elif plan.is_design:
         rng = np.random.default_rng(seed)
-        outcome(stage, plan, draw(stage, plan, point, rng), rng)
+        estimate_outcome(stage, plan, draw_items(stage, plan, point, rng), rng)
     elif plan.is_slow and (stage.cost is not None or stage.unit == "document"):
         raise OptionError("chooses a number of items; use a utility or a design with --cost or --unit document")
     elif plan.selector.name == "incremental" and stage.balance is not None:
         raise OptionError("allocates the budget itself; leave out --balance, or name its column: incremental:bins=...")
 
 
-def _work(
-    units: Sequence[Unit],
-    stages: Sequence[Stage],
+def _run_units(
+    units: Sequence[ReplayUnit],
+    stages: Sequence[ReplaySet],
     measures: Sequence[str] | None,
     memory: Journal,
     jobs: int | None,
@@ -396,19 +403,19 @@ def _work(
     finished = len(units) - len(left)
     if progress is not None:
         progress(finished, len(units))
-    tasks = [(unit, stages[unit.set_number]) for unit in sorted(left, key=_effort, reverse=True)]
-    for key, cells in run_tasks(partial(_run, measures=measures), tasks, jobs=jobs, engine=engine):
+    tasks = [(unit, stages[unit.set_number]) for unit in sorted(left, key=_estimate_effort, reverse=True)]
+    for key, cells in run_tasks(partial(_run_task, measures=measures), tasks, jobs=jobs, engine=engine):
         memory.add(key, cells)
         finished += 1
         if progress is not None:
             progress(finished, len(units))
 
 
-def _effort(unit: Unit) -> float:
+def _estimate_effort(unit: ReplayUnit) -> float:
     """Long units first, so that no process waits for the last."""
     return unit.repeats * sum(point.share for point in unit.points)
 
 
-def _run(task: tuple[Unit, Stage], measures: Sequence[str] | None) -> tuple[str, list[dict[str, Any]]]:
+def _run_task(task: tuple[ReplayUnit, ReplaySet], measures: Sequence[str] | None) -> tuple[str, list[dict[str, Any]]]:
     unit, stage = task
     return unit.key, run_unit(unit, stage, measures)

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from aliquot.metric_eval.measures import MEASURES, Measure, Parity, first_crossings, parity_of
-from aliquot.simulation.setup import FEWEST
-from aliquot.simulation.units import Cell
+from aliquot.metric_eval.measures import MEASURES, Parity, SampleMeasure, compute_parity, find_first_crossings
+from aliquot.simulation.setup import MIN_ITEMS
+from aliquot.simulation.units import ReplayCell
 from aliquot.stats.arrays import FloatArray
 
-DRAWS = 100
-_SURE = 0.975
+PARITY_DRAWS = 100
+_QUANTILE = 0.975
 _ROUNDING = 1e-12  # of a value: smaller differences are rounding
-EVERYTHING = "(all sets)"
+ALL_SETS = "(all sets)"
 
 
 @dataclass(frozen=True)
-class Row:
+class MethodSummary:
     """One method and measure on one set, over the budgets asked for."""
 
     data: str
@@ -57,10 +57,10 @@ class Curve:
     def complete(self) -> bool:
         """Whether it has every number of items of a fixed order: then nothing lies between two points."""
         steps = np.diff(self.items)
-        return bool(len(steps) and (steps <= 1.0).all() and (self.repeats == 1).all() and self.items[0] <= FEWEST)
+        return bool(len(steps) and (steps <= 1.0).all() and (self.repeats == 1).all() and self.items[0] <= MIN_ITEMS)
 
 
-def curve_of(cells: Iterable[Cell], spent: dict[float, float]) -> Curve:
+def build_curve(cells: Iterable[ReplayCell], spent: dict[float, float]) -> Curve:
     """Arrange cells of one set, method and measure by budget."""
     rows = sorted(cells, key=lambda cell: cell.share)
     columns = [
@@ -70,37 +70,41 @@ def curve_of(cells: Iterable[Cell], spent: dict[float, float]) -> Curve:
     return Curve(*table.T)
 
 
-def summarise(cells: Sequence[Cell], baseline: str) -> list[Row]:
+def summarise_methods(cells: Sequence[ReplayCell], baseline: str) -> list[MethodSummary]:
     """One row for each set, method and measure; then, with several sets, the mean over them."""
-    groups: dict[tuple[str, str, str], list[Cell]] = {}
+    groups: dict[tuple[str, str, str], list[ReplayCell]] = {}
     for cell in cells:
         groups.setdefault((cell.data, cell.method, cell.measure), []).append(cell)
     curves = {}
     for (data, method, measure), group in groups.items():
         costs = {c.share: c.value for c in groups.get((data, method, "cost"), [])}
-        curves[data, method, measure] = curve_of(group, costs)
+        curves[data, method, measure] = build_curve(group, costs)
     rows = []
     for (data, method, measure), curve in curves.items():
         random = curves.get((data, baseline, MEASURES[measure].against))
-        rows.append(_row(data, method, MEASURES[measure], curve, random, is_random=method == baseline))
-    return rows + _over_sets(rows)
+        rows.append(_summarise_curve(data, method, MEASURES[measure], curve, random, is_random=method == baseline))
+    return rows + _average_sets(rows)
 
 
-def _row(data: str, method: str, measure: Measure, curve: Curve, random: Curve | None, *, is_random: bool) -> Row:
+def _summarise_curve(
+    data: str, method: str, measure: SampleMeasure, curve: Curve, random: Curve | None, *, is_random: bool
+) -> MethodSummary:
     asked = curve.asked > 0
     value = float(np.mean(curve.value[asked]))
-    error = _mean_error(curve.error[asked])
+    error = _combine_errors(curve.error[asked])
     if random is None:
         nothing = float("nan")
-        return Row(data, method, measure.name, value, error, nothing, nothing, nothing, nothing, 0, nothing, "unclear")
+        return MethodSummary(
+            data, method, measure.name, value, error, nothing, nothing, nothing, nothing, 0, nothing, "unclear"
+        )
     base = random.value[random.asked > 0]
     ratio = np.divide(curve.value[asked], base, out=np.full(len(base), np.nan), where=np.abs(base) > 0)
-    found, spread, by_cost = _parities(measure, curve, random, is_random=is_random and measure.baseline is None)
+    found, spread, by_cost = _compute_parities(measure, curve, random, is_random=is_random and measure.baseline is None)
     gap = value - float(base.mean())
     # Sums of costs in another order differ in their last digits; where nothing varies that is no difference.
-    sure = max(_beyond(curve, random), _ROUNDING * abs(value))
-    gain = _gain(gap if measure.better == "higher" else -gap, sure, measure, is_random=is_random)
-    return Row(
+    sure = max(_compute_half_width(curve, random), _ROUNDING * abs(value))
+    gain = _judge_gain(gap if measure.better == "higher" else -gap, sure, measure, is_random=is_random)
+    return MethodSummary(
         data,
         method,
         measure.name,
@@ -116,11 +120,11 @@ def _row(data: str, method: str, measure: Measure, curve: Curve, random: Curve |
     )
 
 
-def _mean_error(errors: FloatArray) -> float:
+def _combine_errors(errors: FloatArray) -> float:
     return float(np.sqrt((errors**2).sum()) / max(1, len(errors)))
 
 
-def _beyond(curve: Curve, random: Curve) -> float:
+def _compute_half_width(curve: Curve, random: Curve) -> float:
     """Half width of the interval of the difference of two means over budgets: t by Welch's degrees of freedom."""
     variances, freedom = [], []
     for line in (curve, random):
@@ -131,16 +135,18 @@ def _beyond(curve: Curve, random: Curve) -> float:
     total = float(each.sum())
     if not total > 0:
         return total
-    return float(stats.t.ppf(_SURE, total**2 / float((each**2 / degrees).sum())) * np.sqrt(total))
+    return float(stats.t.ppf(_QUANTILE, total**2 / float((each**2 / degrees).sum())) * np.sqrt(total))
 
 
-def _gain(gap: float, sure: float, measure: Measure, *, is_random: bool) -> str:
+def _judge_gain(gap: float, sure: float, measure: SampleMeasure, *, is_random: bool) -> str:
     if measure.better == "neither" or (is_random and measure.baseline is None) or not np.isfinite(gap + sure):
         return "unclear"
     return "unclear" if abs(gap) <= sure else "better" if gap > 0 else "worse"
 
 
-def _parities(measure: Measure, curve: Curve, random: Curve, *, is_random: bool) -> tuple[Parity, float, float]:
+def _compute_parities(
+    measure: SampleMeasure, curve: Curve, random: Curve, *, is_random: bool
+) -> tuple[Parity, float, float]:
     """Parity by budget, its Monte Carlo error, and parity by what was spent."""
     nothing = float("nan")
     if measure.better == "neither" or measure.name == "cost":
@@ -151,13 +157,15 @@ def _parities(measure: Measure, curve: Curve, random: Curve, *, is_random: bool)
     asked = random.asked > 0
     targets, budgets = sign * random.value[asked], random.share[asked]
     between = not curve.complete
-    found = parity_of(first_crossings(curve.share, sign * curve.value, targets, between=between), budgets)
+    found = compute_parity(find_first_crossings(curve.share, sign * curve.value, targets, between=between), budgets)
     order = np.argsort(curve.spent, kind="stable")[: np.isfinite(curve.spent).sum()]
-    spent = parity_of(first_crossings(curve.spent[order], sign * curve.value[order], targets), random.spent[asked])
+    spent = compute_parity(
+        find_first_crossings(curve.spent[order], sign * curve.value[order], targets), random.spent[asked]
+    )
     rng = np.random.default_rng(0)
     draws = [
-        parity_of(
-            first_crossings(
+        compute_parity(
+            find_first_crossings(
                 curve.share,
                 sign * curve.value + curve.error * rng.normal(size=len(curve.value)),
                 targets + random.error[asked] * rng.normal(size=len(targets)),
@@ -165,39 +173,39 @@ def _parities(measure: Measure, curve: Curve, random: Curve, *, is_random: bool)
             ),
             budgets,
         ).reached
-        for _ in range(DRAWS)
+        for _ in range(PARITY_DRAWS)
     ]
     known = np.array(draws)[np.isfinite(draws)]
     return found, float(known.std()) if len(known) > 1 else nothing, spent.value
 
 
-def _over_sets(rows: list[Row]) -> list[Row]:
+def _average_sets(rows: list[MethodSummary]) -> list[MethodSummary]:
     """Means over the sets, where there are several."""
     sets = list(dict.fromkeys(row.data for row in rows))
     if len(sets) < 2:
         return []
-    groups: dict[tuple[str, str], list[Row]] = {}
+    groups: dict[tuple[str, str], list[MethodSummary]] = {}
     for row in rows:
         groups.setdefault((row.method, row.measure), []).append(row)
-    return [_mean_row(method, measure, group) for (method, measure), group in groups.items()]
+    return [_average_rows(method, measure, group) for (method, measure), group in groups.items()]
 
 
-def _mean_row(method: str, measure: str, group: list[Row]) -> Row:
+def _average_rows(method: str, measure: str, group: list[MethodSummary]) -> MethodSummary:
     def mean(name: str) -> float:
         return float(np.mean([getattr(row, name) for row in group]))
 
     errors = np.array([row.error for row in group])
     verdicts = {row.gain for row in group}
     gain = verdicts.pop() if len(verdicts) == 1 else "unclear"
-    return Row(
-        EVERYTHING,
+    return MethodSummary(
+        ALL_SETS,
         method,
         measure,
         mean("value"),
-        _mean_error(errors),
+        _combine_errors(errors),
         mean("ratio_to_random"),
         mean("parity"),
-        _mean_error(np.array([row.parity_error for row in group])),
+        _combine_errors(np.array([row.parity_error for row in group])),
         float(np.mean([r.parity_reached for r in group])),
         sum(row.missed for row in group),
         mean("cost_parity"),

@@ -17,24 +17,32 @@ from threadpoolctl import threadpool_limits
 
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotError, AliquotWarning, OptionError
-from aliquot.metric_eval.measures import Measure, Outcomes, chosen_measures
+from aliquot.metric_eval.measures import Outcomes, SampleMeasure, select_measures
 from aliquot.sampling.budgets import resolve_budget
 from aliquot.sampling.select import task_of
 from aliquot.sampling.tasks import Chosen, choose_rows
-from aliquot.simulation.replay import Outcome, Stage, allocated, draw, outcome, replay_seeds, stacked
-from aliquot.simulation.setup import BASELINE, FEWEST, BudgetPoint, ReplayMethod
+from aliquot.simulation.replay import (
+    Outcome,
+    ReplaySet,
+    derive_replay_seeds,
+    draw_items,
+    estimate_outcome,
+    replay_allocation,
+    stack_outcomes,
+)
+from aliquot.simulation.setup import BASELINE, MIN_ITEMS, BudgetPoint, ReplayMethod
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.pairwise import prefix_spa, random_spa
 
 # -- Units of work: all replays of one method at one budget (or, for fixed choices, at all budgets) on one set -------
 
 
-FEW = 10
+SLOW_REPEAT_DIVISOR = 10
 """One in how many replays a method that searches is given."""
 
 
 @dataclass(frozen=True)
-class Unit:
+class ReplayUnit:
     """What to replay: which set (by number and name), which method, at which budgets, how often."""
 
     set_number: int
@@ -52,7 +60,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Cell:
+class ReplayCell:
     """Mean and standard error of one measure over the replays of one method at one budget on one set.
 
     `items` is the mean number of judged items, `repeats` the number of replays that the measure could be told of.
@@ -70,28 +78,28 @@ class Cell:
     repeats: int
 
 
-def run_unit(unit: Unit, stage: Stage, measures: Sequence[str] | None) -> list[dict[str, Any]]:
+def run_unit(unit: ReplayUnit, stage: ReplaySet, measures: Sequence[str] | None) -> list[dict[str, Any]]:
     """Run all replays of a unit and give its cells as plain values."""
-    wanted = chosen_measures(measures)
-    cells: list[Cell] = []
+    wanted = select_measures(measures)
+    cells: list[ReplayCell] = []
     with (
         threadpool_limits(limits=1),  # small matrices: threads cost more than they give, and processes do the rest
-        naming(unit.data, unit.plan.typed),
+        name_errors(unit.data, unit.plan.typed),
     ):
         if stage.crowd is not None:
-            return [vars(cell) for cell in _crowd_cells(unit, stage, wanted)]
-        order = _fixed_order(unit, stage) if unit.plan.is_fixed and stage.plain else None
+            return [vars(cell) for cell in _build_crowd_cells(unit, stage, wanted)]
+        order = _draw_fixed_order(unit, stage) if unit.plan.is_fixed and stage.plain else None
         watch = any(measure.watched for measure in wanted)
         for point, outcomes in (
-            _campaigns(unit, stage, watch) if unit.plan.is_adaptive else _replays(unit, stage, order)
+            _run_campaigns(unit, stage, watch) if unit.plan.is_adaptive else _run_replays(unit, stage, order)
         ):
-            cells += _cells(unit, point, [o for o in outcomes if o is not None], stage, wanted)
-        cells = _exact(cells, unit, stage, order, wanted)
+            cells += _build_cells(unit, point, [o for o in outcomes if o is not None], stage, wanted)
+        cells = _refine_cells(cells, unit, stage, order, wanted)
     return [vars(cell) for cell in cells]
 
 
 @contextmanager
-def naming(data: str, method: str) -> Iterator[None]:
+def name_errors(data: str, method: str) -> Iterator[None]:
     """Say on which set and with which method something went wrong."""
     try:
         yield
@@ -99,24 +107,26 @@ def naming(data: str, method: str) -> Iterator[None]:
         raise type(error)(f"method '{method}' on {data}: {str(error).removeprefix(f'{data}: ')}") from error
 
 
-def _fixed_order(unit: Unit, stage: Stage) -> Chosen:
+def _draw_fixed_order(unit: ReplayUnit, stage: ReplaySet) -> Chosen:
     """The order in which a fixed method takes all items."""
     everything = BudgetPoint(1.0, 1.0)
-    return draw(stage, unit.plan, everything, _generator(unit, stage, everything, 0))
+    return draw_items(stage, unit.plan, everything, _make_generator(unit, stage, everything, 0))
 
 
-def _replays(unit: Unit, stage: Stage, order: Chosen | None) -> list[tuple[BudgetPoint, list[Outcome | None]]]:
+def _run_replays(
+    unit: ReplayUnit, stage: ReplaySet, order: Chosen | None
+) -> list[tuple[BudgetPoint, list[Outcome | None]]]:
     if order is not None:
         n = stage.evalset.n_items
         return [
             (
                 point,
                 [
-                    outcome(
+                    estimate_outcome(
                         stage,
                         unit.plan,
-                        _start(order, max(FEWEST, round(point.share * n))),
-                        _generator(unit, stage, point, 0),
+                        _take_first(order, max(MIN_ITEMS, round(point.share * n))),
+                        _make_generator(unit, stage, point, 0),
                     )
                 ],
             )
@@ -126,17 +136,17 @@ def _replays(unit: Unit, stage: Stage, order: Chosen | None) -> list[tuple[Budge
     for point in unit.points:
         outcomes = []
         for repeat in range(unit.repeats):
-            rng = _generator(unit, stage, point, repeat)
-            outcomes.append(outcome(stage, unit.plan, draw(stage, unit.plan, point, rng), rng))
+            rng = _make_generator(unit, stage, point, repeat)
+            outcomes.append(estimate_outcome(stage, unit.plan, draw_items(stage, unit.plan, point, rng), rng))
         found.append((point, outcomes))
     return found
 
 
-def _campaigns(unit: Unit, stage: Stage, watch: bool) -> list[tuple[BudgetPoint, list[Outcome | None]]]:
+def _run_campaigns(unit: ReplayUnit, stage: ReplaySet, watch: bool) -> list[tuple[BudgetPoint, list[Outcome | None]]]:
     """Adaptive campaigns, each run once through all budgets."""
     first = unit.points[0]
     runs = [
-        list(allocated(stage, unit.plan, unit.points, _generator(unit, stage, first, repeat), watch=watch))
+        list(replay_allocation(stage, unit.plan, unit.points, _make_generator(unit, stage, first, repeat), watch=watch))
         for repeat in range(unit.repeats)
     ]
     return [(point, [run[at] for run in runs]) for at, point in enumerate(unit.points)]
@@ -145,10 +155,12 @@ def _campaigns(unit: Unit, stage: Stage, watch: bool) -> list[tuple[BudgetPoint,
 _SPA = "spa"
 _EVERY_PREFIX = (_SPA, "accuracy", "mae")
 """Measures of a fixed order that are computed for every number of items, because sums over the order give them."""
-_EXACT = 1 << 31  # no number of a repeat
+_EXPECTATION_STREAM = 1 << 31  # no number of a repeat
 
 
-def _exact(cells: list[Cell], unit: Unit, stage: Stage, order: Chosen | None, measures: list[Measure]) -> list[Cell]:
+def _refine_cells(
+    cells: list[ReplayCell], unit: ReplayUnit, stage: ReplaySet, order: Chosen | None, measures: list[SampleMeasure]
+) -> list[ReplayCell]:
     """Curves as eq. 12 of Zouhar et al. 2025 needs them, where the analytic test and plain means make them cheap.
 
     The accuracy of random samples is the target of every parity, and a flat curve turns a small error of the target
@@ -158,7 +170,9 @@ def _exact(cells: list[Cell], unit: Unit, stage: Stage, order: Chosen | None, me
     if not stage.plain or stage.test != "analytic" or not stage.matching or unit.plan.estimator.name != "mean":
         return cells
     if unit.plan.typed == BASELINE:
-        return [_expected(cell, unit, stage) if cell.measure == _SPA and cell.asked else cell for cell in cells]
+        return [
+            _compute_expected_spa(cell, unit, stage) if cell.measure == _SPA and cell.asked else cell for cell in cells
+        ]
     if order is None or all(point.asked for point in unit.points):
         return cells
     scores, n = stage.scores[order.rows], stage.evalset.n_items
@@ -172,52 +186,56 @@ def _exact(cells: list[Cell], unit: Unit, stage: Stage, order: Chosen | None, me
             curve = prefix_spa(scores, stage.truth.p) if is_spa else measure.function(prefixes, stage.truth)
             taken = {round(cell.items) for cell in cells if cell.measure == measure.name}
             more += [
-                Cell(unit.data, unit.plan.typed, k / n, k / n, False, measure.name, float(value), 0.0, float(k), 1)
+                ReplayCell(
+                    unit.data, unit.plan.typed, k / n, k / n, False, measure.name, float(value), 0.0, float(k), 1
+                )
                 for k, value in enumerate(curve, start=1)
                 if k not in taken
             ]
     return cells + more
 
 
-def _expected(cell: Cell, unit: Unit, stage: Stage) -> Cell:
+def _compute_expected_spa(cell: ReplayCell, unit: ReplayUnit, stage: ReplaySet) -> ReplayCell:
     point = BudgetPoint(cell.budget, cell.share)
-    items = max(FEWEST, round(cell.share * stage.evalset.n_items))
-    found = random_spa(stage.scores, items, np.random.default_rng([*_seeds(unit, stage, point), _EXACT]))
+    items = max(MIN_ITEMS, round(cell.share * stage.evalset.n_items))
+    found = random_spa(
+        stage.scores, items, np.random.default_rng([*_derive_seeds(unit, stage, point), _EXPECTATION_STREAM])
+    )
     return replace(cell, value=found.value, error=found.error, repeats=found.draws)
 
 
-def _start(order: Chosen, n: int) -> Chosen:
+def _take_first(order: Chosen, n: int) -> Chosen:
     """The first n items of an ordering."""
     return Chosen(order.rows[:n], weight=None if order.weight is None else order.weight[:n], details=order.details)
 
 
-def _generator(unit: Unit, stage: Stage, point: BudgetPoint, repeat: int) -> np.random.Generator:
-    return np.random.default_rng([*_seeds(unit, stage, point), repeat])
+def _make_generator(unit: ReplayUnit, stage: ReplaySet, point: BudgetPoint, repeat: int) -> np.random.Generator:
+    return np.random.default_rng([*_derive_seeds(unit, stage, point), repeat])
 
 
-def _seeds(unit: Unit, stage: Stage, point: BudgetPoint) -> list[int]:
-    return replay_seeds(unit.seed, stage.evalset, unit.plan, point.share)
+def _derive_seeds(unit: ReplayUnit, stage: ReplaySet, point: BudgetPoint) -> list[int]:
+    return derive_replay_seeds(unit.seed, stage.evalset, unit.plan, point.share)
 
 
-def _cells(
-    unit: Unit, point: BudgetPoint, outcomes: list[Outcome], stage: Stage, measures: list[Measure]
-) -> list[Cell]:
+def _build_cells(
+    unit: ReplayUnit, point: BudgetPoint, outcomes: list[Outcome], stage: ReplaySet, measures: list[SampleMeasure]
+) -> list[ReplayCell]:
     if not outcomes:
         empty = np.full(1, np.nan)
         values = {measure.name: empty for measure in measures}
     else:
-        together = stacked(outcomes)
+        together = stack_outcomes(outcomes)
         values = {measure.name: measure.function(together, stage.truth) for measure in measures}
     items = float(np.mean([o.items for o in outcomes])) if outcomes else 0.0
     return [
-        Cell(
+        ReplayCell(
             unit.data,
             unit.plan.typed,
             point.written,
             point.share,
             point.asked,
             name,
-            *_mean_and_error(found, unit),
+            *_compute_mean_and_error(found, unit),
             items,
             int(np.isfinite(found).sum()),
         )
@@ -225,25 +243,25 @@ def _cells(
     ]
 
 
-def _crowd_cells(unit: Unit, stage: Stage, measures: list[Measure]) -> list[Cell]:
+def _build_crowd_cells(unit: ReplayUnit, stage: ReplaySet, measures: list[SampleMeasure]) -> list[ReplayCell]:
     """Cells of replays that each have a crowd, and so systems and a truth, of their own."""
-    fresh = [_seeds(unit, stage, point) for point in unit.points]
+    fresh = [_derive_seeds(unit, stage, point) for point in unit.points]
     values: list[dict[str, list[FloatArray]]] = [{m.name: [] for m in measures} for _ in unit.points]
     items: list[list[int]] = [[] for _ in unit.points]
-    for _, rest, outcomes in crowd_replays(stage, unit.plan, unit.points, unit.repeats, unit.seed, fresh):
+    for _, rest, outcomes in run_crowd_replays(stage, unit.plan, unit.points, unit.repeats, unit.seed, fresh):
         for at, found in enumerate(outcomes):
             items[at] += [] if found is None else [found.items]
-            for name, value in measured(found, rest, measures).items():
+            for name, value in compute_measures(found, rest, measures).items():
                 values[at][name].append(value)
     return [
-        Cell(
+        ReplayCell(
             unit.data,
             unit.plan.typed,
             point.written,
             point.share,
             point.asked,
             name,
-            *_mean_and_error(np.concatenate(found), unit),
+            *_compute_mean_and_error(np.concatenate(found), unit),
             float(np.mean(items[at])) if items[at] else 0.0,
             int(np.isfinite(np.concatenate(found)).sum()),
         )
@@ -252,7 +270,7 @@ def _crowd_cells(unit: Unit, stage: Stage, measures: list[Measure]) -> list[Cell
     ]
 
 
-def _mean_and_error(values: FloatArray, unit: Unit) -> tuple[float, float]:
+def _compute_mean_and_error(values: FloatArray, unit: ReplayUnit) -> tuple[float, float]:
     """Mean and its standard error over replays; a fixed choice has none (0: nothing was drawn by chance)."""
     known = values[np.isfinite(values)]
     if not len(known):
@@ -265,11 +283,11 @@ def _mean_and_error(values: FloatArray, unit: Unit) -> tuple[float, float]:
 # -- An artificial crowd: utilities from the outputs of a few systems, truth and estimates about the others ----------
 
 
-_STREAM = 0xC0
-_HALF = 0.5
+_CROWD_STREAM = 0xC0
+MIN_CROWD_COVERAGE = 0.5
 
 
-def check_crowd(crowd: int | None, evalset: EvalSet) -> None:
+def validate_crowd(crowd: int | None, evalset: EvalSet) -> None:
     """Refuse a crowd that leaves no two systems to compare, or that cannot be found."""
     if crowd is None:
         return
@@ -277,39 +295,39 @@ def check_crowd(crowd: int | None, evalset: EvalSet) -> None:
         raise OptionError(
             f"{evalset.name}: a crowd of {crowd} of its {evalset.n_systems} systems; leave at least two to evaluate"
         )
-    known = len(known_systems(evalset))
+    known = len(list_crowd_systems(evalset))
     if crowd > known:
         raise OptionError(f"{evalset.name}: a crowd of {crowd}, but only {known} systems have outputs and metrics")
 
 
-def known_systems(evalset: EvalSet) -> list[int]:
+def list_crowd_systems(evalset: EvalSet) -> list[int]:
     """Systems that a crowd may be drawn from: those with the outputs and some metric of at least half of the items."""
     there = np.ones(evalset.n_systems, dtype=np.bool_)
     if evalset.metrics:
-        covered = [np.isfinite(evalset.scores[name]).mean(axis=0) >= _HALF for name in evalset.metrics]
+        covered = [np.isfinite(evalset.scores[name]).mean(axis=0) >= MIN_CROWD_COVERAGE for name in evalset.metrics]
         there &= np.any(covered, axis=0)
     if evalset.outputs is not None:
         missing = [evalset.outputs[system].null_count() for system in evalset.systems]
-        there &= np.array(missing) <= _HALF * evalset.n_items
+        there &= np.array(missing) <= MIN_CROWD_COVERAGE * evalset.n_items
     return np.flatnonzero(there).tolist()
 
 
-def crowd_systems(evalset: EvalSet, size: int, seed: int, repeat: int) -> list[str]:
+def draw_crowd(evalset: EvalSet, size: int, seed: int, repeat: int) -> list[str]:
     """The crowd of a replay: systems at random.
 
     >>> import aliquot
     >>> data = aliquot.synthetic(items=5, systems=6)
-    >>> len(crowd_systems(data, 4, 0, 1)), crowd_systems(data, 4, 0, 1) == crowd_systems(data, 4, 0, 1)
+    >>> len(draw_crowd(data, 4, 0, 1)), draw_crowd(data, 4, 0, 1) == draw_crowd(data, 4, 0, 1)
     (4, True)
     """
-    rng = np.random.default_rng([seed, _STREAM, int(evalset.fingerprint, 16), repeat])
-    chosen = rng.choice(known_systems(evalset), size, replace=False)
+    rng = np.random.default_rng([seed, _CROWD_STREAM, int(evalset.fingerprint, 16), repeat])
+    chosen = rng.choice(list_crowd_systems(evalset), size, replace=False)
     return [evalset.systems[at] for at in sorted(chosen.tolist())]
 
 
-def others(stage: Stage, crowd: Sequence[str]) -> Stage:
+def exclude_crowd(stage: ReplaySet, crowd: Sequence[str]) -> ReplaySet:
     """The stage without the crowd: what is estimated, and what is true of it."""
-    return Stage(
+    return ReplaySet(
         stage.evalset.drop(systems=list(crowd)),
         stage.cost,
         stage.unit,
@@ -322,39 +340,41 @@ def others(stage: Stage, crowd: Sequence[str]) -> Stage:
     )
 
 
-def crowd_replays(
-    stage: Stage,
+def run_crowd_replays(
+    stage: ReplaySet,
     plan: ReplayMethod,
     points: Sequence[BudgetPoint],
     repeats: int,
     seed: int,
     fresh: Sequence[Sequence[int]],
-) -> Iterator[tuple[int, Stage, list[Outcome | None]]]:
+) -> Iterator[tuple[int, ReplaySet, list[Outcome | None]]]:
     """Give, for each replay, its number, the stage of the others, and an outcome for each budget.
 
     `fresh` holds, for each budget, the numbers that seed its draws.
     """
     for repeat in range(repeats):
-        crowd = crowd_systems(stage.evalset, stage.crowd or 0, seed, repeat)
-        rest = others(stage, crowd)
+        crowd = draw_crowd(stage.evalset, stage.crowd or 0, seed, repeat)
+        rest = exclude_crowd(stage, crowd)
         found: list[Outcome | None] = []
         order = None
         for point, numbers in zip(points, fresh, strict=True):
             rng = np.random.default_rng([*numbers, repeat])
             if plan.is_fixed and stage.plain:
-                order = order or _chosen(stage, plan, 1.0, crowd, rng)
-                n = max(FEWEST, round(point.share * stage.evalset.n_items))
+                order = order or _choose_by_crowd(stage, plan, 1.0, crowd, rng)
+                n = max(MIN_ITEMS, round(point.share * stage.evalset.n_items))
                 chosen = Chosen(order.rows[:n], details=order.details)
             else:
-                chosen = _chosen(stage, plan, point.share, crowd, rng)
-            found.append(outcome(rest, plan, chosen, rng))
+                chosen = _choose_by_crowd(stage, plan, point.share, crowd, rng)
+            found.append(estimate_outcome(rest, plan, chosen, rng))
         yield repeat, rest, found
 
 
-def _chosen(stage: Stage, plan: ReplayMethod, share: float, crowd: Sequence[str], rng: np.random.Generator) -> Chosen:
+def _choose_by_crowd(
+    stage: ReplaySet, plan: ReplayMethod, share: float, crowd: Sequence[str], rng: np.random.Generator
+) -> Chosen:
     """Let the method choose by the crowd's outputs and scores alone."""
     n = stage.evalset.n_items
-    least = max(share, FEWEST / n) if stage.plain else share
+    least = max(share, MIN_ITEMS / n) if stage.plain else share
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
         budget = resolve_budget(f"{100 * min(least, 1.0):.12g}%", n, stage.costs)
@@ -371,8 +391,10 @@ def _chosen(stage: Stage, plan: ReplayMethod, share: float, crowd: Sequence[str]
         return choose_rows(task, matching=stage.matching)
 
 
-def measured(found: Outcome | None, rest: Stage, measures: Sequence[Measure]) -> dict[str, FloatArray]:
+def compute_measures(
+    found: Outcome | None, rest: ReplaySet, measures: Sequence[SampleMeasure]
+) -> dict[str, FloatArray]:
     """Every measure of one replay against the truth about its own systems."""
     if found is None:
         return {measure.name: np.full(1, np.nan) for measure in measures}
-    return {measure.name: measure.function(stacked([found]), rest.truth) for measure in measures}
+    return {measure.name: measure.function(stack_outcomes([found]), rest.truth) for measure in measures}

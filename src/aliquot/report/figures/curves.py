@@ -18,11 +18,11 @@ from aliquot.report.figures.style import COLOURS, GREY, RANDOM, apart, look, new
 from aliquot.stats.arrays import FloatArray
 
 if TYPE_CHECKING:
-    from aliquot.metric_eval.metric_errors import CurvePoint, Worth
+    from aliquot.metric_eval.metric_errors import ErrorCurvePoint, Worth
     from aliquot.metric_eval.metrics import MetricReport
     from aliquot.planning.result import CampaignPlan
     from aliquot.simulation.simulate import Simulation
-    from aliquot.simulation.units import Cell
+    from aliquot.simulation.units import ReplayCell
 
 # -- A replay: a measure against the budget, a line for each method, a band for random -------------------------------
 
@@ -76,7 +76,7 @@ def curves_figure(result: Simulation, measure: str | None = None) -> Any:
     return figure
 
 
-def lines_of(cells: list[Cell], measure: str) -> list[Line]:
+def lines_of(cells: list[ReplayCell], measure: str) -> list[Line]:
     """The lines of one panel, random first: what the others are compared with, which for spa_full is its spa."""
     against = MEASURES[measure].against
     if not any((cell.method, cell.measure) == (RANDOM, against) for cell in cells):
@@ -246,7 +246,7 @@ def break_even_figure(report: MetricReport) -> Any:
     return figure
 
 
-def _break_even_panel(axis: Any, points: list[CurvePoint], rows: list[Worth]) -> None:
+def _break_even_panel(axis: Any, points: list[ErrorCurvePoint], rows: list[Worth]) -> None:
     sizes = [point.judgments for point in points]
     axis.set_xscale("log")
     axis.plot(sizes, [point.people for point in points], color=COLOURS[0], linewidth=2.2, label="people", zorder=3)
