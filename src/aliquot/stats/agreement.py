@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from scipy import stats
+from scipy.special import chdtrc
 
 from aliquot.errors import OptionError, unknown_name
 from aliquot.stats.alpha import PairableJudgments, count_values_by_unit, pairable_judgments
@@ -97,7 +97,7 @@ def stuart_maxwell_test(table: FloatArray) -> float:
     if freedom == 0:
         return 1.0  # every unit is on the diagonal: the margins are the same
     chi2 = float(excess @ np.linalg.pinv(covariance, hermitian=True) @ excess)
-    return float(stats.chi2.sf(chi2, freedom))
+    return float(chdtrc(freedom, chi2))
 
 
 def raw_agreement_measure(judgments: PairableJudgments) -> AdditiveMeasure:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, optimize, sparse
+from scipy import linalg, sparse
 
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_sums, is_negligible, max_abs
 
@@ -252,6 +252,7 @@ def _optimise_ratios(sums: _ModelSums, free: BoolArray) -> FloatArray:
     """
     if not free.any():
         return np.zeros(2)
+    from scipy.optimize import minimize  # noqa: PLC0415  (slow to import)
 
     def full(logs: FloatArray) -> FloatArray:
         theta = np.zeros(2)
@@ -266,7 +267,7 @@ def _optimise_ratios(sums: _ModelSums, free: BoolArray) -> FloatArray:
     start = starts[int(np.argmin([deviance(logs) for logs in starts]))]
     simplex = np.vstack([start, start + 0.5 * np.eye(len(start))])
     options = {"xatol": 1e-6, "fatol": 1e-9, "maxiter": 400, "initial_simplex": simplex}
-    return full(optimize.minimize(deviance, start, method="Nelder-Mead", options=options).x)
+    return full(minimize(deviance, start, method="Nelder-Mead", options=options).x)
 
 
 def _solve_normal_equations(sums: _ModelSums, theta: FloatArray) -> _Solution:

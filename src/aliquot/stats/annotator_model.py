@@ -15,7 +15,6 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from scipy import sparse
-from scipy.stats import rankdata
 
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.stats.alpha import (
@@ -28,7 +27,7 @@ from aliquot.stats.alpha import (
     sum_by_unit,
 )
 from aliquot.stats.annotator_pairs import AnnotatorPairs, standardise_range
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, group_sums, row_blocks
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, average_ranks, group_sums, row_blocks
 from aliquot.stats.correlation import pearson
 
 MIN_JUDGMENTS = 10
@@ -205,12 +204,12 @@ def compare_with_others(judgments: PairableJudgments, annotator: IntArray, annot
     )
     order = np.argsort(who, kind="stable")
     cuts = np.cumsum(np.bincount(who, minlength=annotators))[:-1]
-    own, rest = np.split(y[order], cuts), np.split(mean[order], cuts)
+    own_and_rest = list(zip(np.split(y[order], cuts), np.split(mean[order], cuts), strict=True))
     n = np.bincount(who, minlength=annotators)
     some = np.where(n > 0, n, np.nan)
     return OthersComparison(
-        pearson=np.array([_pearson_or_nan(a, b) for a, b in zip(own, rest, strict=True)]),
-        spearman=np.array([_pearson_or_nan(rankdata(a), rankdata(b)) for a, b in zip(own, rest, strict=True)]),
+        pearson=np.array([_pearson_or_nan(a, b) for a, b in own_and_rest]),
+        spearman=np.array([_pearson_or_nan(average_ranks(a), average_ranks(b)) for a, b in own_and_rest]),
         difference=group_sums(who, y - mean, annotators) / some,
         same=group_sums(who, equal, annotators) / some,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.arrays import FloatArray, IntArray, average_ranks
 from aliquot.stats.correlation import pearson
 
 MIN_JUDGMENTS = 10
@@ -100,10 +100,9 @@ def find_reversed_annotators(values: FloatArray, annotator: IntArray, reference:
     people = _frequent_annotators(annotator)
     if len(people) < 3:
         return []
-    from scipy.stats import rankdata  # noqa: PLC0415  (slow to import)
 
     own = [annotator == person for person in people]
-    correlations = np.array([pearson(rankdata(values[rows]), rankdata(reference[rows])) for rows in own])
+    correlations = np.array([pearson(average_ranks(values[rows]), average_ranks(reference[rows])) for rows in own])
     ends = float(values.min() + values.max())
     result = []
     for place, (person, rows, correlation) in enumerate(zip(people, own, correlations, strict=True)):

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import connected_components
-from scipy.special import erfc
-from scipy.stats import binom, chi2
+from scipy.special import betainc, chdtrc, erfc
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
@@ -183,8 +181,16 @@ def count_outcomes(choices: Choices) -> PairCounts:
 
 def connected_parts(counts: PairCounts, systems: int) -> IntArray:
     """Number the connected parts by their first system."""
-    edges = csr_matrix((np.ones(len(counts.first)), (counts.first, counts.second)), shape=(systems, systems))
-    return np.asarray(connected_components(edges, directed=False)[1], dtype=np.int64)
+    return _label_parts(counts.first, counts.second, systems)
+
+
+def _label_parts(rows: IntArray, columns: IntArray, systems: int, *, strong: bool = False) -> IntArray:
+    """Label the (strongly) connected components of a directed graph of systems."""
+    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415  (slow to import)
+
+    edges = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(systems, systems))
+    labels = connected_components(edges, directed=strong, connection="strong")[1]
+    return np.asarray(labels, dtype=np.int64)
 
 
 def has_finite_maximum(counts: PairCounts, systems: int, *, davidson: bool = False) -> bool:
@@ -199,10 +205,8 @@ def has_finite_maximum(counts: PairCounts, systems: int, *, davidson: bool = Fal
     up, down = counts.won + counts.tied > 0, counts.lost + counts.tied > 0
     rows = np.concatenate([counts.first[up], counts.second[down]])
     columns = np.concatenate([counts.second[up], counts.first[down]])
-    wins = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(systems, systems))
-    strong = connected_components(wins, directed=True, connection="strong")[0]
-    weak = connected_components(wins, directed=False)[0]
-    return bool(strong == weak)
+    strong, weak = (_label_parts(rows, columns, systems, strong=strong) for strong in (True, False))
+    return bool(strong.max(initial=-1) == weak.max(initial=-1))
 
 
 def systems_without_spread(counts: PairCounts, systems: int, df: float) -> BoolArray:
@@ -251,8 +255,12 @@ def sign_test(wins: IntArray | int, losses: IntArray | int) -> FloatArray:
     won, lost = np.broadcast_arrays(np.asarray(wins, dtype=np.int64), np.asarray(losses, dtype=np.int64))
     if (won < 0).any() or (lost < 0).any():
         raise OptionError("wins and losses are counts; none may be negative")
-    p = np.minimum(1.0, 2 * binom.cdf(np.minimum(won, lost), won + lost, 0.5))
-    return np.where(won + lost > 0, p, np.nan)
+    return np.where(won + lost > 0, np.minimum(1.0, 2 * _binomial_cdf(np.minimum(won, lost), won + lost)), np.nan)
+
+
+def _binomial_cdf(k: IntArray | int, n: IntArray | int) -> FloatArray:
+    """Return P(X <= k), X ~ Bin(n, 1/2): more digits than `scipy.special.bdtr`, without importing scipy.stats."""
+    return np.asarray(betainc(np.subtract(n, k), np.add(k, 1), 0.5))
 
 
 def clustered_sign_test(net: IntArray) -> float:
@@ -275,7 +283,7 @@ def clustered_sign_test(net: IntArray) -> float:
     values, counts = np.unique(sizes, return_counts=True)
     end = (total - observed) // 2  # the lower tail: at most so much of the total stands on the other side
     if len(values) == 1:
-        return min(1.0, 2 * float(binom.cdf(end // int(values[0]), int(counts[0]), 0.5)))
+        return min(1.0, 2 * float(_binomial_cdf(end // int(values[0]), int(counts[0]))))
     if float(counts.sum() - counts.max()) * (end + 1) > _MAX_ADDITIONS:
         z = observed / np.sqrt(float((sizes.astype(np.float64) ** 2).sum()))
         return float(erfc(z / np.sqrt(2)))
@@ -325,6 +333,8 @@ def informative_clusters(choices: Choices) -> IntArray:
 
 def _lower_tail(values: IntArray, counts: IntArray, end: int) -> FloatArray:
     """Probabilities of 0, ..., end for the sum of v Bin(k_v, 1/2) over the distinct sizes v."""
+    from scipy.stats import binom  # noqa: PLC0415  (slow to import)
+
     order = np.argsort(-counts, kind="stable")  # the commonest size starts, at no cost
     density = np.zeros(end + 1)
     density[0] = 1.0
@@ -354,4 +364,4 @@ def mcnemar(only_a: int, only_b: int) -> McNemar:
     if not decided:
         return McNemar(only_a, only_b, p_exact, float("nan"), float("nan"))
     statistic = max(0, abs(only_a - only_b) - 1) ** 2 / decided
-    return McNemar(only_a, only_b, p_exact, statistic, float(chi2.sf(statistic, 1)))
+    return McNemar(only_a, only_b, p_exact, statistic, float(chdtrc(1, statistic)))

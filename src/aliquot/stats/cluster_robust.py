@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
-from scipy.special import ndtri, stdtrit
+from scipy.special import chdtrc, ndtri, stdtrit
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, is_constant, max_abs
@@ -241,8 +240,10 @@ def proportions_test(yes_first: int, n_first: int, yes_second: int, n_second: in
         return 1.0
     expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
     if expected.min() < _MIN_EXPECTED:
-        return float(stats.fisher_exact(table)[1])
-    return float(stats.chi2_contingency(table, correction=False)[1])
+        from scipy.stats import fisher_exact  # noqa: PLC0415  (slow to import)
+
+        return float(fisher_exact(table)[1])
+    return float(chdtrc(1, ((table - expected) ** 2 / expected).sum()))
 
 
 def _two_sample_t_test(
@@ -251,7 +252,9 @@ def _two_sample_t_test(
     """Student's or Welch's test and interval; NaN below two people in a group or without any spread."""
     if min(len(one), len(two)) < 2 or (is_constant(one, scale=size) and is_constant(two, scale=size)):
         return dict.fromkeys(("low", "high", "t", "df", "p"), float("nan"))
-    found = stats.ttest_ind(one, two, equal_var=equal_variances)
+    from scipy.stats import ttest_ind  # noqa: PLC0415  (slow to import)
+
+    found = ttest_ind(one, two, equal_var=equal_variances)
     low, high = found.confidence_interval(level)
     values = (low, high, found.statistic, found.df, found.pvalue)
     return dict(zip(("low", "high", "t", "df", "p"), map(float, values), strict=True))

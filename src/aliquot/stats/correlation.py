@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.stats.arrays import BoolArray, FloatArray, cache_by_content, row_blocks
+from aliquot.stats.arrays import BoolArray, FloatArray, average_ranks, cache_by_content, row_blocks
 
 KendallVariant = Literal["b", "c"]
 Coefficient = Literal["pearson", "spearman", "kendall_b", "kendall_c"]
@@ -156,9 +156,7 @@ def rank_rows(values: FloatArray) -> FloatArray:
     >>> rank_rows(np.array([[3.0, np.nan, 1.0, 3.0]]))
     array([[2.5, nan, 1. , 2.5]])
     """
-    from scipy.stats import rankdata  # noqa: PLC0415  (slow to import)
-
-    return np.asarray(rankdata(values, axis=1, nan_policy="omit"), dtype=np.float64).reshape(values.shape)
+    return average_ranks(values)
 
 
 def common_column_means(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -11,11 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.stats import chi2, rankdata
+from scipy.special import chdtrc
 
 from aliquot.errors import OptionError, judge_extra
-from aliquot.stats.arrays import FloatArray, IntArray, Seed, is_constant
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, average_ranks, is_constant
 from aliquot.stats.cluster_robust import normal_quantile
 from aliquot.stats.resampling import bootstrap_sums
 
@@ -162,7 +161,7 @@ def ml_factors(correlation: FloatArray, n: int, factors: int, *, rotation: str =
         variance=(pattern**2).sum(axis=0) / size,
         chi2=statistic if df else float("nan"),
         df=df,
-        p_value=float(chi2.sf(statistic, df)) if df else float("nan"),
+        p_value=float(chdtrc(df, statistic)) if df else float("nan"),
         heywood=tuple(np.flatnonzero(unique < HEYWOOD + 1e-6).tolist()),
         converged=converged,
         promax=rotation,
@@ -175,6 +174,8 @@ def _extract_factors(correlation: FloatArray, factors: int) -> tuple[FloatArray,
     Uniquenesses are at least `HEYWOOD`, as in R's `factanal`, whose start is the first of several: where a variable is
     explained completely there are local maxima. The starts are fixed, so that the same data give the same result.
     """
+    from scipy.optimize import minimize  # noqa: PLC0415  (slow to import)
+
     size = len(correlation)
     first = (1 - 0.5 * factors / size) / np.diag(np.linalg.inv(correlation))
     spread = np.random.default_rng(0).uniform(0.1, 0.9, size=(_STARTS - 1, size))
@@ -332,7 +333,7 @@ def correlation_matrix(
     if values.ndim != 2 or values.shape[1] < 2:
         raise OptionError(f"values has shape {values.shape}; correlations need two columns or more")
     normal_quantile(level)  # which refuses an impossible level
-    values = _rank_columns(values) if spearman else values
+    values = average_ranks(values.T).T if spearman else values
     size = values.shape[1]
     shape = (size, size)
     value, low, high = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, np.nan)
@@ -353,11 +354,6 @@ def correlation_matrix(
         vary = ~is_constant(values[whole], axis=0)
         complete[np.ix_(vary, vary)] = np.atleast_2d(np.corrcoef(values[whole][:, vary], rowvar=False))
     return CorrelationMatrix(value, low, high, count, complete, len(values), int(whole.sum()))
-
-
-def _rank_columns(values: FloatArray) -> FloatArray:
-    ranks: FloatArray = rankdata(values, axis=0, nan_policy="omit")
-    return ranks
 
 
 def _pair_correlation(

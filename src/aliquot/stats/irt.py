@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import expit, logit
 from threadpoolctl import threadpool_limits
 
@@ -72,6 +71,8 @@ def fit_irt(scores: FloatArray, *, max_iterations: int = 1000) -> IRTFit:
     >>> bool(fit.difficulty[1] > fit.difficulty[0]), bool(fit.ability[2] > fit.ability[0])
     (True, True)
     """
+    from scipy.optimize import minimize  # noqa: PLC0415  (slow to import)
+
     present = _validate_scores(scores, max_iterations)
     items, systems = np.asarray(present.any(axis=1)), np.asarray(present.any(axis=0))
     problem = _scale_problem(scores[np.ix_(items, systems)])

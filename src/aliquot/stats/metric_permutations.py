@@ -16,9 +16,8 @@ from typing import Literal
 
 import numpy as np
 from scipy.special import ndtr
-from scipy.stats import rankdata
 
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, average_ranks
 from aliquot.stats.correlation import rank_rows, system_means
 from aliquot.stats.pairwise import analytic_p
 
@@ -157,7 +156,7 @@ def means_spearman(means: FloatArray, human: FloatArray) -> FloatArray:
     >>> means_spearman(np.array([[1.0], [3.0], [2.0]]), np.array([1.0, 2.0, 3.0]))
     array([0.5])
     """
-    return means_pearson(np.asarray(rankdata(means, axis=0)), np.asarray(rankdata(human)))
+    return means_pearson(average_ranks(means.T).T, average_ranks(human))
 
 
 def means_accuracy(means: FloatArray, human: FloatArray) -> FloatArray:

@@ -10,7 +10,6 @@ from typing import Literal, get_args
 
 import numpy as np
 from scipy.special import ndtr
-from scipy.stats import rankdata, wilcoxon
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import (
@@ -18,6 +17,7 @@ from aliquot.stats.arrays import (
     FloatArray,
     IntArray,
     Seed,
+    average_ranks,
     is_negligible,
     max_abs,
     round_significant,
@@ -300,6 +300,8 @@ def neighbour_p(scores: FloatArray) -> FloatArray:
 
 def _signed_rank_p(difference: FloatArray, method: WilcoxonMethod) -> FloatArray:
     """P-values (2 x pairs) of a > b and of b > a; every pair has a difference other than 0."""
+    from scipy.stats import wilcoxon  # noqa: PLC0415  (slow to import)
+
     common = (~np.isnan(difference)).sum(axis=0)
     difference = np.nan_to_num(difference)  # the test drops zeros, and so what is missing
     size = np.sort(np.abs(difference), axis=0)
@@ -321,7 +323,7 @@ def _signed_rank_p(difference: FloatArray, method: WilcoxonMethod) -> FloatArray
 
 def _enumerated_p(difference: FloatArray) -> tuple[float, float]:
     """P(W >= w) and P(W <= w) over all sign flips; scipy's permutation test does the same a hundred times slower."""
-    ranks = rankdata(np.abs(difference))
+    ranks = average_ranks(np.abs(difference))
     null = (np.arange(1 << len(ranks))[:, None] >> np.arange(len(ranks)) & 1) @ ranks
     observed = ranks[difference > 0].sum()
     return float((null >= observed).mean()), float((null <= observed).mean())

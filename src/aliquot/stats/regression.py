@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import stdtr
 
 from aliquot.errors import OptionError
@@ -202,6 +201,8 @@ def sparse_within_group_ridge(
     """
     if penalty <= 0:
         raise OptionError(f"the ridge penalty {penalty} of very many features must be above 0")
+    from scipy.sparse.linalg import LinearOperator, cg  # noqa: PLC0415  (slow to import)
+
     average = _averaging_matrix(groups, weight)
     transposed = matrix.T.tocsr()
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy import sparse, stats
+from scipy import sparse
+from scipy.special import ndtr, stdtrit
 
 from aliquot.errors import DataError, OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, row_blocks, validate_scores
@@ -204,8 +205,8 @@ def _expanded_percentiles(value: float, drawn: FloatArray, items: int, confidenc
     below, above = (defined < value + near).mean(), (defined > value - near).mean()
     if min(below, above) < _MIN_EACH_SIDE:
         return float("nan"), float("nan")
-    wide = np.sqrt(items / (items - 1)) * stats.t.ppf(0.5 + confidence / 2, items - 1)
-    low, high = np.quantile(defined, stats.norm.cdf([-wide, wide]))
+    wide = np.sqrt(items / (items - 1)) * stdtrit(items - 1, 0.5 + confidence / 2)
+    low, high = np.quantile(defined, ndtr([-wide, wide]))
     return float(low), float(high)
 
 

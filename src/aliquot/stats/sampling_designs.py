@@ -7,7 +7,6 @@ sample has exactly that size, otherwise the whole number below or above. Every d
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed, nan_std
@@ -127,6 +126,8 @@ class _NeighbourPool:
         self._build()
 
     def _build(self) -> None:
+        from scipy.spatial import cKDTree  # noqa: PLC0415  (slow to import)
+
         self.members = np.flatnonzero(self.alive)
         self.tree = cKDTree(self.points[self.members])
         near = self.tree.query(self.points[self.members], k=min(NEIGHBOURS, len(self.members)))[1]

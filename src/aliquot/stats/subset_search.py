@@ -18,9 +18,9 @@ from ctypes import CDLL
 from dataclasses import dataclass
 from threading import Lock
 from time import monotonic
+from typing import Any
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 from scipy.sparse import csr_array
 
 from aliquot.errors import OptionError
@@ -213,8 +213,10 @@ def _solve_core(
 
 def _run_highs(
     utility: FloatArray, cost: FloatArray, capacity: float, covers: list[IntArray], seconds: float, slack: float
-) -> OptimizeResult:
-    """One integer program, scaled so that the solver's absolute tolerances do not matter."""
+) -> Any:
+    """Solve one integer program, scaled so that the solver's absolute tolerances do not matter."""
+    from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415  (slow to import)
+
     total = math.fsum(utility)
     rows = np.zeros((1 + len(covers), len(cost)))
     rows[0] = cost * (_SCALE / capacity)

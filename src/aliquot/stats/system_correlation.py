@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
@@ -151,7 +150,8 @@ def rank_of_best(values: FloatArray, truth: FloatArray) -> FloatArray:
     """
     if not len(truth):
         return np.full(len(values), np.nan)
-    ranks, levels = rankdata(-_round_to_scale(truth[None])[0], method="min"), _round_to_scale(values)
+    true_levels, levels = _round_to_scale(truth[None])[0], _round_to_scale(values)
+    ranks = 1 + (true_levels[None, :] > true_levels[:, None]).sum(axis=1)
     first = levels == levels.max(axis=1, keepdims=True)  # nothing is the largest where a value is missing
     count = first.sum(axis=1)
     return np.where(count > 0, (first * ranks).sum(axis=1) / np.maximum(count, 1), np.nan)
