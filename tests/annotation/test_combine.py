@@ -419,7 +419,7 @@ def test_labels_of_nobody():
         ({"formula": "likert >= source.likert"}, OptionError, "--source"),
         ({"source": "input"}, NameUnknownError, "unknown system 'input'"),
         ({"answer": "label"}, NameUnknownError, "unknown judgment column 'label'"),
-        ({"normalise": "zscore"}, NameUnknownError, "no way to normalise"),
+        ({"normalise": "zscore"}, NameUnknownError, "unknown way to normalise"),
     ],
 )
 def test_what_cannot_be_asked(likert, options, error, message):

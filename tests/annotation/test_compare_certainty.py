@@ -159,7 +159,7 @@ def test_the_published_convention_is_named():
     assert any("published convention" in note for note in published.notes)
     assert "|rule:published|" in published.signature
     for options in ({"rule": "published", "adjust": "bh"}, {"rule": "neighbor"}, {"adjust": "sidak"}):
-        with pytest.raises(AliquotError, match=r"published|no rule|no adjustment"):
+        with pytest.raises(AliquotError, match=r"published|unknown rule|unknown adjustment"):
             of_scores(scores, **options)
 
 

@@ -128,7 +128,7 @@ def test_re_coding_maps_repeats_too() -> None:
     ("options", "kind", "message"),
     [
         ({"criterion": "flow"}, NameUnknownError, "unknown criterion 'flow'"),
-        ({"annotators": ["x", "q"]}, NameUnknownError, "unknown annotator 'q'; Available: 'x', 'y'"),
+        ({"annotators": ["x", "q"]}, NameUnknownError, "unknown annotator 'q'. Available: 'x', 'y'"),
         ({"answer": "lable"}, NameUnknownError, "unknown judgment column 'lable'"),
         ({"answer": "system"}, OptionError, "it holds no judgments"),
         ({"columns": ["domian"]}, NameUnknownError, "unknown item or judgment column 'domian'"),

@@ -75,7 +75,7 @@ def test_panas_with_gaps_and_mistakes():
     assert "1 of 2 rows lack an adjective" in found.notes[0]
     with pytest.raises(DataError, match="row 2, 'upset' is 6; PANAS is rated 1 to 5"):
         panas(answers(upset=6))
-    with pytest.raises(DataError, match="unknown column 'afraid'"):
+    with pytest.raises(DataError, match="there is no column 'afraid'"):
         panas(answers().drop("afraid"))
 
 

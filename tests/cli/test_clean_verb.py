@@ -120,12 +120,12 @@ def test_options_of_clean(typed, crowd):
 
 
 def test_all_annotators_on_request(typed, tmp_path):
-    rows = [(item, "A", f"p{item:02d}", 1.0) for item in range(15)]
+    rows = [(item, "A", f"p{item:02d}", 1.0) for item in range(45)]
     pl.DataFrame(rows, schema=["item", "system", "annotator", "value"], orient="row").write_csv(tmp_path / "t.csv")
     short = typed("clean", tmp_path / "t.csv", "--steps", "duplicates")[1]
-    assert "5 more with --annotators" in short
-    assert "p14" not in short
-    assert "p14" in typed("clean", tmp_path / "t.csv", "--steps", "duplicates", "--annotators")[1]
+    assert "the 30 that matter most of 45 rows" in short
+    assert "p44" not in short
+    assert "p44" in typed("clean", tmp_path / "t.csv", "--steps", "duplicates", "--annotators")[1]
 
 
 @pytest.mark.parametrize(

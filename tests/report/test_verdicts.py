@@ -13,7 +13,8 @@ import polars as pl
 import pytest
 
 import aliquot
-from aliquot.annotation.agreement_result import Agreement, table_of
+from aliquot.annotation.agreement_result import Agreement
+from aliquot.annotation.agreement_tables import table_of
 from aliquot.annotation.preferences import Comparison, Position, SystemPreference
 from aliquot.core.selection import Selection
 from aliquot.core.verdict_words import PairTest

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 import polars as pl
 
-from aliquot.annotation import agreement_result as tables
+from aliquot.annotation import agreement_tables as tables
 from aliquot.annotation.agreement_result import Agreement
 from aliquot.annotation.coefficients import (
     Coefficient,
@@ -276,15 +275,6 @@ def _model(compared: Compared, level: MeasurementLevel) -> tuple[AnnotatorModel 
 
 
 # -- error spans: do annotators mark the same characters? ----------------------------------------------------------
-
-SPAN_MEASURES: Mapping[str, str] = MappingProxyType(
-    {
-        "span_f1": "F1 of the characters marked",
-        "span_f1_severity": "F1 of those marked equally severe",
-        "severity_match": "equally severe, of those marked by both",
-    }
-)
-"""Coefficients of marked characters, over all pairs of annotators together."""
 
 _SPAN = ("start", "end")
 _SEVERITIES = ("neutral", "minor", "major", "critical")

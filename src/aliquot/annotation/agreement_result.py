@@ -1,28 +1,27 @@
-"""What `agreement` gives, and the tables in it: pairs of annotators, annotators, repeats, values, groups.
+"""What `agreement` returns: its tables, and how they are shown.
 
 Column names are part of the file format: `answers` counts judgments, `answer` is a value as it is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.coefficients import Compared, PairColumns
-from aliquot.annotation.judgment_arrays import JudgmentArrays
+from aliquot.annotation.coefficients import ALL_MEASURES
 from aliquot.core.result import Result
+from aliquot.core.view import Column, View
+from aliquot.core.written import fixed
 from aliquot.errors import OptionError, unknown_name
-from aliquot.stats.agreement import max_kappa, stuart_maxwell_test
-from aliquot.stats.alpha import MeasurementLevel, krippendorff_alpha
-from aliquot.stats.annotator_model import OUTLIER_THRESHOLD, AnnotatorModel, compare_with_others
-from aliquot.stats.annotator_pairs import MAX_CATEGORIES
-from aliquot.stats.arrays import FloatArray, group_means
-from aliquot.stats.correlation import pearson
+from aliquot.stats.alpha import MeasurementLevel
+from aliquot.stats.arrays import FloatArray
 
 TABLES = ("coefficients", "pairs", "annotators", "repeats", "answers", "spans", "groups")
 
@@ -90,6 +89,10 @@ class Agreement(Result):
         frame: pl.DataFrame = getattr(self, table)
         return frame
 
+    def views(self, pair_measure: str | None = None) -> Sequence[View]:
+        """Return the tables that are not empty; `pair_measure` is what the matrix of pairs shows."""
+        return agreement_views(self, pair_measure)
+
     def document(self) -> Mapping[str, Any]:
         """All fields but the counts of each pair."""
         return self.fields_without("tables")
@@ -148,194 +151,250 @@ def pair_matrix(result: Agreement, measure: str | None = None) -> PairMatrix:
     return PairMatrix(tuple(names[at] for at in order), values[np.ix_(order, order)], measure, PAIR_MEASURES[measure])
 
 
-# -- tables --------------------------------------------------------------------------------------------------------
+# -- views -----------------------------------------------------------------------------------------------------------
 
-_PAIR_NUMBERS = (
-    "raw",
-    "kappa",
-    "kappa_max",
-    "kappa_linear",
-    "kappa_quadratic",
-    "p_margins",
-    "pearson",
-    "spearman",
-    "difference",
-)
-_TESTED_PAIRS = 2_000  # pairs of annotators whose margins are tested
-_KEPT_TABLES = 200_000  # counts of pairs' tables that the result keeps
-_WITHOUT = 20_000_000  # judgments gone through to see alpha without each annotator
+MAX_MATRIX = 12
+"""Annotators up to which a matrix shows all pairs."""
+MAX_VALUES, MAX_USERS = 10, 20
+"""Different values, and annotators, up to which the use of values is shown."""
+_SHADES = "\u00a0░▒▓█"  # the first is a blank that is not cut off
+_SHORT = {"kappa_linear": "linear", "kappa_quadratic": "quadratic"}
 
-_SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
-    "pairs": {"a": pl.String(), "b": pl.String(), "shared": pl.Int64(), **dict.fromkeys(_PAIR_NUMBERS, pl.Float64())},
-    "repeats": {
-        "annotator": pl.String(),
-        "repeats": pl.Int64(),
-        **dict.fromkeys(("same", "mean_difference", "pearson"), pl.Float64()),
-    },
-    "answers": {"annotator": pl.String(), "answer": pl.String(), "count": pl.Int64(), "share": pl.Float64()},
-    "groups": {
-        "a": pl.String(),
-        "b": pl.String(),
-        "criterion": pl.String(),
-        "shared": pl.Int64(),
-        **dict.fromkeys(("pearson", "spearman", "difference"), pl.Float64()),
-    },
-    "spans": {
-        "a": pl.String(),
-        "b": pl.String(),
-        "outputs": pl.Int64(),
-        **dict.fromkeys(("f1", "f1_severity", "severity_match"), pl.Float64()),
-    },
+
+def agreement_views(result: Agreement, pair_measure: str | None = None) -> tuple[View, ...]:
+    """Return the views of an agreement; all pairs are a detail where a matrix or a table of two shows them."""
+    summary = _square_view(result) or _matrix_view(result, pair_measure)
+    views = (
+        _coefficient_view(result),
+        _part_view(result),
+        _group_view(result),
+        *([summary] if summary is not None else []),
+        _pair_view(result, pair_measure, detail=summary is not None),
+        _annotator_view(result),
+        _repeat_view(result),
+        _use_view(result),
+        _span_view(result),
+    )
+    return tuple(view for view in views if view.rows)
+
+
+def _coefficient_view(result: Agreement) -> View:
+    rows = result.coefficients.filter(pl.col("kind") == "all")
+    first = rows.row(0, named=True)
+    intro = (
+        f"{result.annotators.height} annotators; {first['answers']} judgments on {first['outputs']} outputs with at "
+        f"least two, of {first['items']} items; {result.level}"
+    )
+    has_intervals = rows["low"].null_count() < rows.height
+    interval = (
+        Column("interval", ("low", "high"), "interval", 2),
+        Column("", ("low", "value", "high"), "bar", rank=2),
+    )
+    columns = (
+        Column("coefficient", "measure", "name"),
+        Column("value", places=3),
+        *(interval if has_intervals else ()),
+        Column("", lambda row: ALL_MEASURES[row["measure"]], "text", rank=1),
+    )
+    title = f"agreement ({result.confidence:.0%} intervals over items)" if has_intervals else "agreement"
+    return View.of_frame("coefficients", rows, columns, title=title, intro=(intro,))
+
+
+def _part_view(result: Agreement) -> View:
+    """Values by criterion, domain, group of annotators and scale; intervals are in `coefficients`."""
+    rows = result.coefficients.filter(pl.col("kind") != "all")
+    if rows["value"].null_count() == rows.height:
+        return View("by_group")
+    measures = rows["measure"].unique(maintain_order=True).to_list()[:8]
+    parts = [
+        part.row(0, named=True) | dict(part.select("measure", "value").iter_rows())
+        for _, part in rows.group_by("kind", "group", maintain_order=True)
+    ]
+    main = "alpha" if "alpha" in measures else measures[0]
+    columns = (
+        Column("by", "kind", "name"),
+        Column("group", kind="name"),
+        *(
+            Column(_SHORT.get(name, name), partial(_value_of, name), places=3, rank=0 if name == main else place)
+            for place, name in enumerate(measures, start=3)
+        ),
+        Column("outputs", kind="count", rank=1),
+        Column("annotators", kind="count", rank=2),
+    )
+    return View("by_group", parts, columns, "by group", section="kind")
+
+
+def _value_of(name: str, row: Mapping[str, Any]) -> float | None:
+    return row.get(name)
+
+
+def _group_view(result: Agreement) -> View:
+    columns = (
+        Column("a", kind="name"),
+        Column("b", kind="name"),
+        Column("criterion", kind="name"),
+        Column("outputs", "shared", "count", rank=1),
+        Column("pearson", places=3),
+        Column("spearman", places=3, rank=2),
+        Column("a - b", "difference", rank=1),
+    )
+    return View.of_frame("groups", result.groups, columns, title="groups: their mean judgments on the same outputs")
+
+
+def _square_view(result: Agreement) -> View | None:
+    """The values of two annotators with margins, and what the margins allow; None for more annotators or values."""
+    if result.pairs.height != 1 or not result.tables:
+        return None
+    (a, b), counts = next(iter(result.tables.items()))
+    if counts.height > MAX_VALUES:
+        return None
+    row = result.pairs.row(0, named=True)
+    caption = (
+        f"kappa {fixed(row['kappa'])}, at most {fixed(row['kappa_max'])} with these margins; "
+        f"equal margins: p = {fixed(row['p_margins'])}"
+    )
+    frame = with_margins(counts)
+    columns = (Column("", "answer", "name"), *(Column(name, name, "count") for name in frame.columns[1:]))
+    title = f"judgments of {a} (rows) and {b} (columns)"
+    return View.of_frame("square", frame, columns, title=title, caption=caption)
+
+
+def _matrix_view(result: Agreement, measure: str | None) -> View | None:
+    """A coefficient of all pairs as a square; None for many annotators."""
+    if not result.pairs.height or result.annotators.height > MAX_MATRIX:
+        return None
+    matrix = pair_matrix(result, measure)
+    rows = [
+        {"annotator": f"{place} {name}"}
+        | {str(other): "·" if other == place else _shaded(value) for other, value in enumerate(values, start=1)}
+        for place, (name, values) in enumerate(zip(matrix.annotators, matrix.values, strict=True), start=1)
+    ]
+    columns = (
+        Column("", "annotator", "name"),
+        *(Column(str(place), kind="number") for place in range(1, len(rows) + 1)),
+    )
+    return View("matrix", rows, columns, f"pairs of annotators: {matrix.words}")
+
+
+def _shaded(value: float) -> str:
+    """Return a number with a block; the higher the number, the darker the block."""
+    if np.isnan(value):
+        return "-"
+    shade = _SHADES[int(np.clip(value * len(_SHADES), 0, len(_SHADES) - 1))]
+    return f"{round(value, 2) + 0.0:.2f}{shade}"
+
+
+_PAIR_HEADERS = {
+    "raw": "raw",
+    "kappa": "kappa",
+    "kappa_max": "max",
+    "kappa_linear": "linear",
+    "kappa_quadratic": "quadratic",
+    "p_margins": "p(margins)",
+    "pearson": "pearson",
+    "spearman": "spearman",
+    "difference": "a - b",
 }
 
 
-def table_of(name: str, data: Any = None) -> pl.DataFrame:
-    """A table of the result with its columns and types, undefined numbers null; empty without data."""
-    orient: Literal["row"] | None = "row" if isinstance(data, list) else None
-    return pl.DataFrame(data, schema=dict(_SCHEMAS[name]), orient=orient).with_columns(
-        pl.col(pl.Float64).fill_nan(None)
+def _pair_view(result: Agreement, measure: str | None, *, detail: bool) -> View:
+    if not result.pairs.height:
+        return View("pairs")
+    main = pair_matrix(result, measure).measure
+    rows = result.pairs.sort(main, descending=True, nulls_last=True)
+    names = [name for name in _PAIR_HEADERS if rows[name].null_count() < rows.height]
+    columns = (
+        Column("a", kind="name"),
+        Column("b", kind="name"),
+        Column("shared", kind="count", rank=1),
+        *(
+            Column(_PAIR_HEADERS[name], name, places=None if name == "difference" else 3, rank=(name != main) * place)
+            for place, name in enumerate(names, start=2)
+        ),
     )
+    title = f"pairs of annotators, those that agree best first (by {_PAIR_HEADERS[main]})"
+    return View.of_frame("pairs", rows, columns, title=title, detail=detail)
 
 
-def pair_frame(arrays: JudgmentArrays, found: PairColumns | None, level: MeasurementLevel) -> pl.DataFrame:
-    """One row per pair of annotators with a shared output."""
-    if found is None:
-        return table_of("pairs")
-    names, pairs = np.array(arrays.annotators, dtype=object), found.pairs
-    columns = dict(found.columns)
-    if found.tables is not None:
-        columns["kappa_max"] = max_kappa(found.tables)
-        if len(found.tables) <= _TESTED_PAIRS:
-            columns["p_margins"] = np.array([stuart_maxwell_test(counts) for counts in found.tables])
-    if not arrays.has_distances(level):
-        columns = {name: columns[name] for name in columns if name in ("raw", "kappa", "kappa_max", "p_margins")}
-    undefined = np.full(len(pairs.first), np.nan)
-    return table_of(
-        "pairs",
-        {
-            "a": pl.Series(names[pairs.first], dtype=pl.String),
-            "b": pl.Series(names[pairs.second], dtype=pl.String),
-            "shared": pairs.shared,
-            **{name: columns.get(name, undefined) for name in _PAIR_NUMBERS},
-        },
-    )
-
-
-def square_tables(arrays: JudgmentArrays, found: PairColumns | None) -> dict[tuple[str, str], pl.DataFrame]:
-    """Counts of outputs by both annotators' values, where they are few enough to keep."""
-    if found is None or found.tables is None or found.tables.size > _KEPT_TABLES:
-        return {}
-    values = [arrays.name_of(value) for value in found.pairs.judgments.values]
-    names, pairs = arrays.annotators, found.pairs
-    return {
-        (names[a], names[b]): pl.DataFrame(
-            {"answer": values} | dict(zip(values, counts.T.astype(np.int64), strict=True))
-        )
-        for a, b, counts in zip(pairs.first, pairs.second, found.tables, strict=True)
+_ANNOTATOR_COLUMNS: Mapping[str, Column] = MappingProxyType(
+    {
+        "severity": Column("severity", rank=1),
+        "noise": Column("noise", rank=4),
+        "reliability": Column("reliability", places=3, rank=3),
+        "pearson": Column("r rest", "pearson", places=3),
+        "same": Column("same", places=3, rank=2),
+        "alpha_without": Column("alpha without", "alpha_without", places=3, rank=6),
+        "trust": Column("trust", lambda row: fixed(row["trust"]) + "*" * bool(row["outlier"]), rank=5),
     }
+)
 
 
-def annotator_frame(
-    compared: Compared, level: MeasurementLevel, model: AnnotatorModel | None, trust: FloatArray | None
-) -> pl.DataFrame:
-    """One row per annotator: how the annotator compares with the others."""
-    arrays = compared.arrays
-    n = len(arrays.annotators)
-    undefined, numbers = np.full(n, np.nan), arrays.has_distances(level)
-    rest = compare_with_others(compared.judgments, arrays.annotator, n)
-    frame = pl.DataFrame(
-        {
-            "annotator": list(arrays.annotators),
-            "answers": np.bincount(arrays.annotator, minlength=n),
-            "compared": np.bincount(arrays.annotator[compared.judgments.kept], minlength=n),
-            **{
-                name: undefined if model is None else getattr(model, name)
-                for name in ("severity", "noise", "reliability")
-            },
-            "pearson": rest.pearson if numbers else undefined,
-            "spearman": rest.spearman if numbers else undefined,
-            "same": rest.same,
-            "alpha_without": _alpha_without(compared, level),
-            "trust": undefined if trust is None else trust,
-        }
-    ).with_columns(pl.col(pl.Float64).fill_nan(None))
-    return frame.with_columns((pl.col("trust") <= OUTLIER_THRESHOLD).alias("outlier"))
-
-
-def _alpha_without(compared: Compared, level: MeasurementLevel) -> FloatArray:
-    """Alpha of all the others, for each annotator; NaN where it would take too long, or fewer than two are left."""
-    arrays = compared.arrays
-    alphas = np.full(len(arrays.annotators), np.nan)
-    if len(alphas) * len(arrays) > _WITHOUT or len(compared.present) < 3:
-        return alphas
-    for code in compared.present:
-        others = arrays.annotator != code
-        alphas[code] = krippendorff_alpha(arrays.unit[others], arrays.value[others], level)
-    return alphas
-
-
-def repeat_frame(arrays: JudgmentArrays, level: MeasurementLevel) -> pl.DataFrame:
-    """How consistent annotators are with themselves: all together first, then each annotator with repeats."""
-    annotator, first, later = arrays.repeats
-    if not len(annotator):
-        return table_of("repeats")
-    numbers = arrays.has_distances(level)
-    rows = []
-    for code in [None, *np.unique(annotator)]:
-        mine = slice(None) if code is None else annotator == code
-        a, b = first[mine], later[mine]
-        rows.append(
-            (
-                "all" if code is None else arrays.annotators[code],
-                len(a),
-                float((a == b).mean()),
-                float(np.abs(a - b).mean()) if numbers else np.nan,
-                pearson(a, b) if numbers and len(a) > 2 else np.nan,
-            )
-        )
-    return table_of("repeats", rows)
-
-
-def value_frame(arrays: JudgmentArrays) -> pl.DataFrame:
-    """How often each annotator uses each value; empty where there are many values."""
-    values, code = np.unique(arrays.value, return_inverse=True)
-    if len(values) > MAX_CATEGORIES:
-        return table_of("answers")
-    n, k = len(arrays.annotators), len(values)
-    counts = np.bincount(arrays.annotator * k + code, minlength=n * k)
-    total = np.repeat(np.bincount(arrays.annotator, minlength=n), k)
-    return table_of(
-        "answers",
-        {
-            "annotator": [name for name in arrays.annotators for _ in range(k)],
-            "answer": [arrays.name_of(value) for value in values] * n,
-            "count": counts,
-            "share": counts / np.where(total > 0, total, np.nan),
-        },
+def _annotator_view(result: Agreement) -> View:
+    rows = result.annotators.filter(pl.col("compared") > 0)
+    key = "pearson" if rows["pearson"].null_count() < rows.height else "same"
+    rows = rows.sort(key, descending=True, nulls_last=True)
+    is_measured = result.level in ("interval", "ratio")
+    columns = [
+        column
+        for name, column in _ANNOTATOR_COLUMNS.items()
+        if rows[name].null_count() < rows.height and not (name == "same" and is_measured)
+    ]
+    counts = (Column("answers", kind="count", rank=8), Column("compared", kind="count", rank=7))
+    return View.of_frame(
+        "annotators",
+        rows,
+        (Column("annotator", kind="name"), *counts, *columns),
+        title="annotators against the rest, best first",
+        caption="* trust of at most 0.5: an outlier in the sense of its authors" if rows["outlier"].any() else "",
+        importance=lambda row: -math.inf if row[key] is None else -row[key],
     )
 
 
-def group_frame(arrays: JudgmentArrays, groups: Mapping[str, JudgmentArrays], level: MeasurementLevel) -> pl.DataFrame:
-    """Groups of judgments compared by their means, on each criterion and on the mean over criteria."""
-    if len(groups) < 2 or not arrays.has_distances(level):
-        return table_of("groups")
-    rows = []
-    criteria, names = arrays.criteria, list(groups)
-    for criterion in [None, *(criteria if len(criteria) > 1 else [])]:
-        means = {name: _output_means(part, criterion) for name, part in groups.items()}
-        for a, b in [(a, b) for at, a in enumerate(names) for b in names[at + 1 :]]:
-            both = means[a].join(means[b], on=["item", "system"], how="inner", suffix="_b")
-            x, y = both["mean"].to_numpy(), both["mean_b"].to_numpy()
-            ranks = [both[name].rank().to_numpy() for name in ("mean", "mean_b")]
-            r, rho = (pearson(x, y), pearson(*ranks)) if both.height > 2 else (np.nan, np.nan)
-            difference = float((x - y).mean()) if both.height else np.nan
-            rows.append((a, b, criterion or "all", both.height, r, rho, difference))
-    return table_of("groups", rows)
+def _repeat_view(result: Agreement) -> View:
+    columns = (
+        Column("annotator", kind="name"),
+        Column("repeats", kind="count"),
+        Column("same judgment", "same", "share"),
+        Column("mean difference", "mean_difference", rank=2),
+        Column("pearson", places=3, rank=1),
+    )
+    title = "the same annotator on the same output again"
+    return View.of_frame("repeats", result.repeats, columns, title=title)
 
 
-def _output_means(arrays: JudgmentArrays, criterion: str | None) -> pl.DataFrame:
-    """A group's mean judgment on each output: over annotators, then over criteria."""
-    mine = arrays if criterion is None else arrays.at(arrays.under(criterion))
-    _, place, unit = np.unique(mine.unit, return_index=True, return_inverse=True)
-    units = mine.table.select("item", "system")[place].with_columns(mean=pl.Series(group_means(unit, mine.value)))
-    return units.group_by("item", "system", maintain_order=True).agg(pl.col("mean").mean())
+def _use_view(result: Agreement) -> View:
+    """Margins: how often each annotator uses each value."""
+    values = result.answers["answer"].unique(maintain_order=True).to_list()
+    if len(values) > MAX_VALUES or result.annotators.height > MAX_USERS or result.level == "interval":
+        return View("answers")
+    rows = [
+        {
+            "annotator": name,
+            "answers": part["count"].sum(),
+            "shares": dict(part.select("answer", "share").iter_rows()),
+        }
+        for (name,), part in result.answers.group_by("annotator", maintain_order=True)
+    ]
+    columns = (
+        Column("annotator", kind="name"),
+        *(Column(value, partial(_share_of, value), "share") for value in values),
+        Column("answers", kind="count", rank=1),
+    )
+    return View("answers", rows, columns, "use of judgments")
+
+
+def _share_of(value: str, row: Mapping[str, Any]) -> float | None:
+    share: float | None = row["shares"][value]
+    return share
+
+
+def _span_view(result: Agreement) -> View:
+    columns = (
+        Column("a", kind="name"),
+        Column("b", kind="name"),
+        Column("texts", "outputs", "count", rank=3),
+        Column("f1", places=3),
+        Column("f1 severity", "f1_severity", places=3, rank=1),
+        Column("severity match", "severity_match", places=3, rank=2),
+    )
+    return View.of_frame("spans", result.spans, columns, title="marked characters")

@@ -332,19 +332,17 @@ def sides(table: ChoiceTable, a: pl.Series, b: pl.Series, ignore: Collection[str
     return pl.select(pl.when(~ignored).then(side)).to_series()
 
 
-def known_systems(wanted: Collection[str], present: Collection[str], where: str) -> list[str]:
-    """Return the systems asked for, or say which one is not there.
+def known_systems(systems: Collection[str], present: Collection[str], where: str) -> list[str]:
+    """Return the systems as a list, or raise for one that is absent or named twice.
 
     >>> known_systems(["A"], ["A", "B"], "t.csv")
     ['A']
     """
-    repeated = [name for name in wanted if list(wanted).count(name) > 1]
+    repeated = [name for name in systems if list(systems).count(name) > 1]
     if repeated:
-        raise OptionError(f"the system '{repeated[0]}' is named twice; check --systems")
-    for name in wanted:
+        raise OptionError(f"the system '{repeated[0]}' is named twice; check `systems`")
+    for name in systems:
         if name not in present:
             present = sorted(present) if isinstance(present, set) else present
-            guess = closest(name, present)
-            hint = f" did you mean '{guess}'?" if guess else ""
-            raise NameUnknownError(f"{where}: no system '{name}';{hint} There are: {quoted(present)}; check --systems")
-    return list(wanted)
+            raise NameUnknownError(f"{where}: {unknown_name('system', name, present, 'check `systems`')}")
+    return list(systems)

@@ -30,6 +30,8 @@ from aliquot.core.judgments import MARKED, Judgments
 from aliquot.core.plausibility import plausibility_notes
 from aliquot.core.registry import Spec, bind_parameters, format_value, parse_chain, parse_spec
 from aliquot.core.result import Result, frame_of, signature
+from aliquot.core.view import Column, Kind, View
+from aliquot.core.written import number, percent
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike, as_judged
 from aliquot.stats.arrays import FloatArray
@@ -152,9 +154,77 @@ class Cleaned(Result):
         """One row per step."""
         return frame_of(self.steps, StepAudit)
 
+    def views(self) -> Sequence[View]:
+        """Return the views `steps`, `annotators` and `systems`."""
+        return tuple(view for view in (_step_view(self), _annotator_view(self), _system_view(self)) if view.rows)
+
     def document(self) -> Mapping[str, Any]:
         """All fields but the data themselves."""
         return self.fields_without("judgments", "evalset")
+
+
+def _step_view(cleaned: Cleaned) -> View:
+    counts, n = cleaned.counts, cleaned.annotators.height
+    parts = [f"{counts['answers']} judgments by {n} annotator{'s' * (n != 1)}"]
+    parts += [f"{counts[state]} {state}" for state in ("skipped", "pending") if counts[state]]
+    parts += [f"{counts['marked_before']} marked before"] if counts["marked_before"] else []
+    share = counts["marked"] / max(1, counts["answered"] - counts["marked_before"])
+    parts.append(f"{counts['marked']} marked now ({percent(share)})")
+    columns = (
+        Column("step", kind="name"),
+        _applied("marked", "count"),
+        _applied("share", "share", rank=2),
+        _applied("annotators", "count", header="annotators gone", rank=3),
+        _applied("change", "number", header="largest change", rank=1),
+        _applied("swaps", "count", rank=4),
+        Column("of", lambda row: row.system if row.applied else "not applied", "name"),
+    )
+    remarks = "\n".join(f"{step.step}: {step.note}" for step in cleaned.steps if step.note)
+    return View("steps", cleaned.steps, columns, "steps, in order", (", ".join(parts),), remarks)
+
+
+def _applied(name: str, kind: Kind, *, header: str = "", rank: int = 0) -> Column:
+    """Return a column that is empty for steps that did not apply."""
+    return Column(header or name, lambda row: getattr(row, name) if row.applied else None, kind, rank=rank)
+
+
+def _annotator_view(cleaned: Cleaned) -> View:
+    """The annotators with most marks, and a column for each step that marked anything."""
+    fixed = ("annotator", "answers", "skipped", "pending", "median_seconds", "marked", "change", "changed_system")
+    table = cleaned.annotators
+    names = [name for name in table.columns if name not in fixed and table.schema[name].is_integer()]
+    names = [name for name in names if (table[name].fill_null(0) > 0).any()][:4]
+    columns = (
+        Column("annotator", kind="name"),
+        Column("answers", kind="count", rank=1),
+        Column("marked", kind="count"),
+        *(Column(name, kind="count", rank=4 + place) for place, name in enumerate(names)),
+        Column("median s", "median_seconds", rank=3),
+        Column("change", rank=2),
+        Column("of", "changed_system", "name"),
+    )
+    return View.of_frame(
+        "annotators", table, columns, title="annotators, most marks first", importance=lambda row: row["marked"]
+    )
+
+
+def _system_view(cleaned: Cleaned) -> View:
+    columns = (
+        Column("system", kind="name"),
+        Column("answers", lambda row: f"{row['answers_before']} to {row['answers_after']}", "count", rank=2),
+        Column("before", lambda row: number(row["before"], 4)),
+        Column("after", lambda row: number(row["after"], 4)),
+        Column("change"),
+        Column("rank", _rank_change, "count", rank=1),
+        Column("z before", "z_before", places=3, rank=3),
+        Column("z after", "z_after", places=3, rank=3),
+    )
+    return View.of_frame("systems", cleaned.systems, columns, title="systems, by the mean of their outputs")
+
+
+def _rank_change(row: Mapping[str, Any]) -> str:
+    before, after = ("-" if row[name] is None else str(row[name]) for name in ("rank_before", "rank_after"))
+    return after if before == after else f"{before} to {after}"
 
 
 def clean(

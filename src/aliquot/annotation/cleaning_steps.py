@@ -316,7 +316,7 @@ def straight_liners(judged: JudgmentRows, *, share: float = 1.0, minimum: int = 
         column: the column of the value as it was given, if polarity was flipped.
     """
     if column not in judged.table.columns:
-        raise NotApplicableError(f"there is no column '{column}'")
+        raise NotApplicableError(f"unknown column '{column}'")
     given = judged.table.filter(OPEN & _NAMED & pl.col(column).is_not_null())
     most, total = pl.col("len").max(), pl.col("len").sum()
     annotators = given.group_by("annotator", column).len().group_by("annotator")

@@ -42,8 +42,6 @@ _FROM_TABLES: Mapping[str, Callable[[FloatArray, FloatArray], FloatArray]] = Map
     }
 )
 
-_OF_SPANS = ("span_f1", "span_f1_severity", "severity_match")
-
 MEASURES: Mapping[str, str] = MappingProxyType(
     {
         "raw": "share of equal judgments on the same output",
@@ -64,6 +62,17 @@ MEASURES: Mapping[str, str] = MappingProxyType(
     }
 )
 """Every coefficient and what it is; means over pairs of annotators count each pair by the outputs it shares."""
+
+SPAN_MEASURES: Mapping[str, str] = MappingProxyType(
+    {
+        "span_f1": "F1 of the characters marked",
+        "span_f1_severity": "F1 of those marked equally severe",
+        "severity_match": "equally severe, of those marked by both",
+    }
+)
+"""Coefficients of marked characters, over all pairs of annotators together."""
+
+ALL_MEASURES: Mapping[str, str] = MappingProxyType({**MEASURES, **SPAN_MEASURES})
 
 DEFAULTS: Mapping[MeasurementLevel, tuple[str, ...]] = MappingProxyType(
     {
@@ -106,7 +115,7 @@ def measures_of(measures: str | Sequence[str], level: MeasurementLevel) -> tuple
         return DEFAULTS[level]
     names = [measures] if isinstance(measures, str) else list(measures)
     for name in names:
-        if name in _OF_SPANS:
+        if name in SPAN_MEASURES:
             raise OptionError(f"measures: '{name}' is not asked for; it is shown by itself where judgments carry spans")
         if name not in MEASURES:
             raise unknown_name("measure", name, MEASURES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,8 @@ from aliquot.core import memory
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.result import Result, signature
+from aliquot.core.view import Column, View
+from aliquot.core.written import number
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats.mqm import MQMWeights
 from aliquot.io.inputs import DataLike, as_judged
@@ -62,9 +64,44 @@ class Combined(Result):
         """One row per system."""
         return self.systems
 
+    def views(self) -> Sequence[View]:
+        """Return the views `systems`, `curve`, `annotators` and `queue`."""
+        systems = (Column("system", kind="name"), Column("mean", _mean_of(self.score)), Column("items", kind="count"))
+        intro = f"score '{self.score}' of {self.cells.height} outputs (x criteria)"
+        queue = self.queue.select("item", "system", "criterion", "best", "confidence", "answers")
+        views = [View.of_frame("systems", self.systems, systems, title="systems", intro=(intro,))]
+        if self.curve is not None:
+            views.append(_curve_view(self.curve))
+        views += [
+            _frame_view("annotators", self.annotators, "annotators"),
+            _frame_view("queue", queue, "for experts, least sure first", importance=_uncertainty),
+        ]
+        return tuple(view for view in views if view.rows or view.intro)
+
     def document(self) -> Mapping[str, Any]:
         """All fields but the data and the single outputs."""
         return self.fields_without("evalset", "cells")
+
+
+def _mean_of(score: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda row: number(row[score], 4)
+
+
+def _uncertainty(row: Mapping[str, Any]) -> float:
+    return -(row["confidence"] or 0.0)
+
+
+def _curve_view(curve: LabelsCurve) -> View:
+    title = f"labels per item, against {curve.against}"
+    if not curve.table.height:
+        return View("curve", title=title, intro=curve.notes)
+    return _frame_view("curve", curve.table, title, caption="\n".join(curve.notes))
+
+
+def _frame_view(name: str, frame: pl.DataFrame, title: str, **parts: Any) -> View:
+    """Return a view of a table without its empty columns."""
+    columns = [column.name for column in frame if column.null_count() < frame.height]
+    return View.of_frame(name, frame.select(columns), title=title, **parts)
 
 
 _CELLS = {

@@ -14,6 +14,8 @@ from aliquot.annotation.judgment_rows import OPEN, group_codes, judgment_rows, j
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.result import Result, frame_of, signature
+from aliquot.core.view import Column, View
+from aliquot.core.written import fixed
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.io.formats.table_columns import map_columns
 from aliquot.stats.arrays import FloatArray, IntArray, Seed, overflow_scale
@@ -92,6 +94,23 @@ class Criteria(Result):
         """One row per pair of criteria."""
         return frame_of(self.pairs, CriterionPair)
 
+    def views(self) -> Sequence[View]:
+        """Return the views `factors` and `pairs`; many pairs are a detail."""
+        intro = f"{len(self.names)} criteria on {self.n} rows (one per {self.rows}); KMO {fixed(self.kmo, 2)}"
+        is_detail = len(self.pairs) > MAX_PAIRS
+        if is_detail:
+            intro += f"\n{len(self.pairs)} pairs of criteria: see them with `pairs=True`"
+        factors = View("factors", intro=(intro,)) if self.factors is None else _factor_view(self, self.factors, intro)
+        columns = (
+            Column("criterion", "a", "name"),
+            Column("criterion", "b", "name"),
+            Column("rows", "n", "count", rank=1),
+            Column("r", "correlation", places=2),
+            Column("interval", ("low", "high"), "interval", 2, rank=2),
+        )
+        title = f"correlations ({self.level:.0%} intervals over items)"
+        return (factors, View("pairs", self.pairs, columns, title, detail=is_detail))
+
     def document(self) -> Mapping[str, Any]:
         """The fields, criteria and factors as tables of numbers."""
         fit = self.factors
@@ -107,6 +126,43 @@ class Criteria(Result):
         }
         shared = self.fields_without("names", "kmo_each", "kept", "factors")
         return {"kind": "criteria", "criteria": self.to_frame(), **shared, "factors": factors}
+
+
+MAX_PAIRS = 12
+"""Pairs of criteria that are shown without being asked for."""
+
+
+def _factor_view(result: Criteria, fit: Factors, intro: str) -> View:
+    """Loadings by criterion; below them the factors' shares of variance and correlations."""
+    number = fit.loadings.shape[1]
+    names = [f"factor{place}" for place in range(1, number + 1)]
+    p = Column("", kind="p").cell(fit.p_value)
+    test = f"chi2 {fit.chi2:.2f} on {fit.df} df, p {p}" if fit.df else "no degree of freedom to test them"
+    title = f"{number} factors ({result.chosen}; promax of {fit.promax.upper()}); {test}"
+    dropped = {row.criterion: row.reason for row in result.dropped}
+    rows = [
+        row | {"criterion": row["criterion"] + " (dropped)" * (row["criterion"] in dropped)}
+        for row in result.to_frame().iter_rows(named=True)
+    ]
+    empty = {"kmo": "", "communality": ""}
+    rows.append({"criterion": "share of variance", **empty, **dict(zip(names, fit.variance.tolist(), strict=True))})
+    for place in range(number if number > 1 else 0):
+        correlations = dict(zip(names, fit.correlation[place].tolist(), strict=True))
+        rows.append({"criterion": f"correlation with factor {place + 1}", **empty, **correlations})
+    columns = (
+        Column("criterion", kind="name"),
+        Column("KMO", "kmo", places=2, rank=2),
+        Column("communality", places=2, rank=1),
+        *(Column(f"factor {place}", name, places=2) for place, name in enumerate(names, start=1)),
+    )
+    return View(
+        "factors",
+        rows,
+        columns,
+        title if number > 1 else f"1 factor ({result.chosen}); {test}",
+        (intro,),
+        "; ".join(f"dropped '{name}': {why}" for name, why in dropped.items()),
+    )
 
 
 ROWS = ("judgment", "output")

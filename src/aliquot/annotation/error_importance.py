@@ -13,6 +13,8 @@ from aliquot.annotation.choice_tables import fingerprint, number_columns
 from aliquot.annotation.judgment_rows import group_codes
 from aliquot.core.evalset import EvalSet
 from aliquot.core.result import Result, frame_of, signature
+from aliquot.core.view import Column, View
+from aliquot.core.written import percent
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats.table_columns import map_columns, parse_numbers
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
@@ -56,6 +58,25 @@ class ErrorImportance(Result):
     def to_frame(self) -> pl.DataFrame:
         """One row per score and type of error."""
         return frame_of(self.rows, ErrorCost)
+
+    def views(self) -> Sequence[View]:
+        """Return a view of each score's errors, then those of single annotators."""
+        numbers = (
+            Column("judgments with it", "n", "count", rank=2),
+            Column("points each", "slope"),
+            Column("standardised", places=2, rank=1),
+            Column("interval", ("low", "high"), "interval", 2, rank=3),
+        )
+        views = []
+        for target, r2 in self.r2.items():
+            rows = [row for row in self.rows if row.target == target and row.annotator is None]
+            title = f"{target}: errors explain {percent(max(0.0, r2))} of its variance"
+            views.append(View("errors", rows, (Column("error", kind="name"), *numbers, Column("p", kind="p")), title))
+        for target in self.r2:
+            rows = [row for row in self.rows if row.target == target and row.annotator is not None]
+            columns = (Column("annotator", kind="name"), Column("error", kind="name"), *numbers)
+            views.append(View("annotators", rows, columns, f"{target}: points per error by annotator"))
+        return tuple(view for view in views if view.rows)
 
     def document(self) -> Mapping[str, Any]:
         """The fields with the kind of comparison."""

@@ -11,6 +11,7 @@ import polars as pl
 
 from aliquot.annotation.choice_tables import ChoiceTable, choice_table
 from aliquot.core.result import Result, frame_of, signature
+from aliquot.core.view import Column, View
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.stats.cluster_robust import ChangeTest, change_test
 from aliquot.stats.multiple_testing import ADJUSTMENTS, adjust_p_values
@@ -51,6 +52,33 @@ class GroupChanges(Result):
         """One row per measure."""
         names = ("measure", "first", "second")
         return frame_of(self.rows, GroupChange).select(*names, pl.exclude(*names))
+
+    def views(self) -> Sequence[View]:
+        """Return the views `changes` and `improved`."""
+        first, second = self.rows[0].first, self.rows[0].second
+        changes = (
+            Column("measure", kind="name"),
+            Column("n", lambda row: f"{row.n_first}/{row.n_second}", "count", rank=4),
+            Column(first, "change_first", rank=2),
+            Column(second, "change_second", rank=2),
+            Column("difference"),
+            Column("interval", ("low", "high"), "interval", 2, rank=1),
+            Column("p", kind="p", rank=3),
+            Column("adjusted", "p_adjusted", "p"),
+            Column("p at start", "p_baseline", "p", rank=5),
+        )
+        improved = (
+            Column("measure", kind="name"),
+            Column(first, "improved_first", "share"),
+            Column(second, "improved_second", "share"),
+            Column("p", "p_improved", "p", rank=1),
+            Column("adjusted", "p_improved_adjusted", "p"),
+        )
+        title = f"mean change, {first} against {second} (p adjusted by {self.adjust})"
+        return (
+            View("changes", self.rows, changes, title),
+            View("improved", self.rows, improved, "people who improved"),
+        )
 
     def document(self) -> Mapping[str, Any]:
         """The fields with the kind of comparison."""

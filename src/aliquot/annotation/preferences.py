@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ import polars as pl
 from aliquot.annotation.choices import Preferences
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.core.verdict_words import PairTest
+from aliquot.core.view import Column, View
+from aliquot.core.written import fixed, percent
 from aliquot.errors import OptionError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
 from aliquot.stats.bradley_terry import BradleyTerry, bradley_terry
@@ -160,6 +163,10 @@ class Comparison(Result):
         """One row per system, best first."""
         return frame_of(self.systems, SystemPreference)
 
+    def views(self) -> Sequence[View]:
+        """Return the views `systems` and `pairs`; many pairs are a detail."""
+        return (_system_view(self), _pair_view(self))
+
     def document(self) -> Mapping[str, Any]:
         """The fields, without the tests of pairs that were never compared."""
         return self.fields_without("tests")
@@ -167,6 +174,77 @@ class Comparison(Result):
     def pairs_frame(self) -> pl.DataFrame:
         """One row per pair that was compared."""
         return frame_of(self.pairs, PairPreference)
+
+
+MAX_PAIRS = 6
+"""Pairs that are shown without being asked for."""
+
+
+def _system_view(result: Comparison) -> View:
+    annotators = f" by {result.annotators} annotators" if result.annotators else ""
+    intro = (
+        f"{result.choices} choices{annotators} on {result.items} items ({result.kind}); {result.level:.0%} intervals"
+    )
+    remarks = []
+    if result.position is not None:
+        side = result.position
+        remarks.append(
+            f"the system shown first won {percent(side.first_won)} of {side.n} choices, "
+            f"{fixed(side.low, 2)} to {fixed(side.high, 2)}"
+        )
+    if len(result.pairs) > MAX_PAIRS:
+        remarks.append(f"{len(result.pairs)} pairs: see them with `pairs=True`")
+    ballots = any(not math.isnan(row.best) for row in result.systems)
+    parts = len({row.component for row in result.systems}) > 1
+    columns = (
+        Column("system", kind="name"),
+        Column("won/tied/lost", lambda row: f"{row.wins}/{row.ties}/{row.losses}", "count", rank=4),
+        Column("win rate", "win_rate", places=2),
+        Column("interval", ("low", "high"), "interval", 2, rank=1),
+        Column("score", places=2, rank=2),
+        Column("interval", ("score_low", "score_high"), "interval", 2, rank=3),
+        Column("rank", _rank_range, "count", rank=1),
+        Column("cluster", kind="count"),
+        *((Column("best", places=2, rank=5), Column("worst", places=2, rank=5)) if ballots else ()),
+        *((Column("component", kind="count"),) if parts else ()),
+    )
+    title = "systems (win rate: ties half; score: Bradley-Terry, log-odds)"
+    return View("systems", result.systems, columns, title, (intro,), "\n".join(remarks))
+
+
+def _rank_range(row: SystemPreference) -> str:
+    return str(row.rank_low) if row.rank_low == row.rank_high else f"{row.rank_low}-{row.rank_high}"
+
+
+def _pair_view(result: Comparison) -> View:
+    sides = "one-sided, each pair alone: the published convention" if result.rule == "published" else "two-sided"
+    columns = (
+        Column("system", "a", "name"),
+        Column("against", "b", "name"),
+        Column("won/tied/lost", lambda row: f"{row.wins}/{row.ties}/{row.losses}", "count", rank=3),
+        Column("win rate", "win_rate", places=2),
+        Column("interval", ("low", "high"), "interval", 2, rank=1),
+        Column(f"p by {result.clusters}", "p", "p", rank=2),
+        Column("adjusted", "p_adjusted", "p"),
+    )
+    return View(
+        "pairs",
+        result.pairs,
+        columns,
+        f"pairs, the higher score first (p: {sides}{describe_adjustment(result.adjust)})",
+        importance="p",  # the close pairs are the ones to look at
+        detail=len(result.pairs) > MAX_PAIRS,
+    )
+
+
+def describe_adjustment(adjust: str) -> str:
+    """Say in a title how p-values are adjusted for the number of tests.
+
+    >>> describe_adjustment("holm"), describe_adjustment("none")
+    ('; adjusted by Holm', '')
+    """
+    names = {"bh": "Benjamini-Hochberg", "holm": "Holm", "maxt": "step-down max-t", "sidak": "Sidak"}
+    return f"; adjusted by {names[adjust]}" if adjust in names else ""
 
 
 def compare_preferences(

@@ -16,8 +16,10 @@ import polars as pl
 
 from aliquot.annotation.choice_tables import ChoiceTable, choice_table, known_systems, sides
 from aliquot.annotation.choices import aligned_pairs, annotator_notes, cluster_codes, of_systems, pair_names, pair_rows
+from aliquot.annotation.preferences import describe_adjustment
 from aliquot.core.evalset import EvalSet
 from aliquot.core.result import Result, frame_of, signature
+from aliquot.core.view import Column, View
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.stats.arrays import BoolArray, IntArray
 from aliquot.stats.choices import clustered_sign_test, mcnemar, sign_test
@@ -82,6 +84,35 @@ class Verification(Result):
     def to_frame(self) -> pl.DataFrame:
         """One row per pair of systems."""
         return frame_of(self.pairs, VerifiedPair)
+
+    def views(self) -> Sequence[View]:
+        """Return the views `pairs` (counts and shares that are right) and `tests`."""
+        counts = (
+            Column("a", kind="name"),
+            Column("b", kind="name"),
+            *(Column(name.replace("_", " "), name, "count", rank=2) for name in ("only_a", "only_b", "both", "none")),
+            Column("a right", "accuracy_a", places=3),
+            Column("interval", ("a_low", "a_high"), "interval", 2, rank=1),
+            Column("b right", "accuracy_b", places=3),
+            Column("interval", ("b_low", "b_high"), "interval", 2, rank=1),
+        )
+        tests = (
+            Column("a", kind="name"),
+            Column("b", kind="name"),
+            Column("difference", places=3),
+            Column("interval", ("low", "high"), "interval", 3, rank=1),
+            Column("p exact", "p_exact", "p", rank=2),
+            Column("chi2", places=1, rank=4),
+            Column("p chi2", "p_chi2", "p", rank=3),
+            Column(f"p by {self.clusters}", "p", "p", rank=1),
+            Column("adjusted", "p_adjusted", "p"),
+        )
+        head = f"{self.answers} judgments on {self.items} items; {self.level:.0%} intervals"
+        title = (
+            "difference of the shares that are right (p: McNemar, exact, chi-square, and over clusters"
+            f"{describe_adjustment(self.adjust)})"
+        )
+        return (View("pairs", self.pairs, counts, head), View("tests", self.pairs, tests, title))
 
     def document(self) -> Mapping[str, Any]:
         """The fields with the kind of comparison."""
@@ -287,6 +318,42 @@ class PostEditing(Result):
     def to_frame(self) -> pl.DataFrame:
         """One row per group and pair of systems, all segments last."""
         return frame_of(self.rows, PostEdited)
+
+    def views(self) -> Sequence[View]:
+        """Return the views `edits` and, where choices are known, `choices`."""
+        names = (Column(self.by or "segments", "group", "name"), Column("a", kind="name"), Column("b", kind="name"))
+        edits = (
+            *names,
+            Column("n", "segments", "count", rank=3),
+            Column("edits a", "edits_a", places=2, rank=1),
+            Column("edits b", "edits_b", places=2, rank=1),
+            Column("difference", places=2),
+            Column("interval", ("low", "high"), "interval", 1, rank=2),
+            Column("fewer a/=/b", lambda row: f"{row.fewer_a}/{row.equal}/{row.fewer_b}", "count", rank=4),
+            Column(f"p by {self.clusters}", "p", "p", rank=3),
+            Column("adjusted", "p_adjusted", "p"),
+        )
+        title = (
+            "mean character edits from each output to the final text (p: which needs fewer, sign test"
+            f"{describe_adjustment(self.adjust)})"
+        )
+        choices = (
+            *names,
+            Column("chosen a", "chosen_a", "count", rank=1),
+            Column("chosen b", "chosen_b", "count", rank=1),
+            Column("identical", kind="count", rank=3),
+            Column("share a", "share_a", places=3),
+            Column("interval", ("share_low", "share_high"), "interval", 2, rank=2),
+            Column("p", "p_chosen", "p", rank=4),
+            Column(f"p by {self.clusters}", "p_chosen_clustered", "p"),
+        )
+        chosen = [row for row in self.rows if row.chosen_a + row.chosen_b]
+        more = (
+            [View("choices", self.rows, choices, "which output was chosen (identical outputs left out)")]
+            if chosen
+            else []
+        )
+        return (View("edits", self.rows, edits, title), *more)
 
     def document(self) -> Mapping[str, Any]:
         """The fields with the kind of comparison."""

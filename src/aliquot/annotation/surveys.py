@@ -18,6 +18,7 @@ from aliquot.annotation.choice_tables import fingerprint
 from aliquot.core.columns import group_codes
 from aliquot.core.evalset import EvalSet
 from aliquot.core.result import Result, frame_of, signature
+from aliquot.core.view import Column, View
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.io.formats.table_columns import map_columns, parse_numbers
 from aliquot.io.inputs import DataLike, as_evalset
@@ -57,6 +58,18 @@ class PoolReduction(Result):
     def to_frame(self) -> pl.DataFrame:
         """One row per question, in the order of the table."""
         return frame_of(self.rows, PoolItem)
+
+    def views(self) -> Sequence[View]:
+        """Return the view `questions`."""
+        columns = (
+            Column("question", kind="name"),
+            Column("ratings", "n", "count", rank=1),
+            Column("mean", places=2),
+            Column("sd", places=2),
+            Column("", lambda row: "" if row.kept else "goes", "text"),
+            Column("why", "reason", "text", rank=2),
+        )
+        return (View("questions", self.rows, columns, f"{len(self.kept)} of {len(self.rows)} questions stay"),)
 
     def document(self) -> Mapping[str, Any]:
         """The fields with the kind of comparison."""
@@ -174,6 +187,16 @@ class AffectScores(Result):
     def to_frame(self) -> pl.DataFrame:
         """One row per participant and time."""
         return frame_of(self.rows, Affect)
+
+    def views(self) -> Sequence[View]:
+        """Return the view `participants`."""
+        columns = (
+            Column("participant", kind="name"),
+            Column("time", kind="name"),
+            Column("positive"),
+            Column("negative"),
+        )
+        return (View("participants", self.rows, columns, "PANAS: sums of ten adjectives, 10 to 50"),)
 
     def document(self) -> Mapping[str, Any]:
         """The fields with the kind of comparison."""

@@ -6,20 +6,16 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import polars as pl
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from aliquot.annotation.clean import Cleaned, clean
-from aliquot.cli import common, options, render
+from aliquot.cli import ALL_ROWS, common, options, render
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import OptionError, OutputError
 from aliquot.io.load import save
 from aliquot.io.writing import resolve_ending
 
 _step = partial(typer.Option, rich_help_panel="Steps")
-_SHOWN = 10
 
 
 def run(
@@ -106,7 +102,9 @@ def run(
         common.print_json(cleaned.to_dict())
         return
     console = render.console()
-    show(cleaned, console, full=annotators)
+    if annotators:
+        ALL_ROWS.append(True)
+    render.print_result(cleaned, console)
     for path in (output, audit, plot):
         if path is not None:
             console.print(f"wrote {path}", markup=False)
@@ -132,106 +130,3 @@ def write(evalset: EvalSet, path: Path) -> None:
     if not Path(resolve_ending(path, "x.jsonl")).suffix:
         raise OutputError(f"{path}: a folder of scores has no place for marks; use .jsonl, .parquet, .csv or .tsv")
     save(evalset, path, what="judgments" if path.suffix else "scores")
-
-
-def show(cleaned: Cleaned, console: Console, *, full: bool = False) -> None:
-    """Print what was marked, whose, and what it changes."""
-    counts = cleaned.counts
-    n = cleaned.annotators.height
-    counted = counts["answered"] - counts["marked_before"]
-    parts = [f"{counts['answers']} judgments by {n} annotator{'s' * (n != 1)}"]
-    parts += [f"{counts[state]} {state}" for state in ("skipped", "pending") if counts[state]]
-    if counts["marked_before"]:
-        parts.append(f"{counts['marked_before']} marked before")
-    parts.append(f"{counts['marked']} marked now ({render.percent(counts['marked'] / max(1, counted))})")
-    render.verdict(cleaned.verdict, console)
-    console.print(", ".join(parts) + "\n", markup=False)
-    console.print(_step_table(cleaned))
-    console.print()
-    if n:
-        shown = cleaned.annotators if full else cleaned.annotators.head(_SHOWN)
-        console.print(_annotator_table(shown))
-        if shown.height < n:
-            console.print(f"{n - shown.height} more with --annotators")
-        console.print()
-    console.print(_system_table(cleaned))
-    console.print()
-    for audit in cleaned.steps:
-        if audit.note:
-            console.print(f"note: {audit.step}: {audit.note}", markup=False)
-    for note in cleaned.notes:
-        console.print(f"note: {note}", markup=False)
-    render.signature(cleaned.signature, console)
-
-
-def _step_table(cleaned: Cleaned) -> Table:
-    table = render.columns(
-        render.table("steps, in order"),
-        left=["step"],
-        right=["marked", "share", "annotators gone", "largest change", "swaps"],
-    )
-    table.add_column("of", overflow="fold")
-    for row in cleaned.steps:
-        if not row.applied:
-            table.add_row(row.step, "-", "-", "-", "-", "-", "not applied")
-            continue
-        table.add_row(
-            row.step,
-            str(row.marked),
-            render.percent(row.share),
-            str(row.annotators),
-            render.number(row.change),
-            str(row.swaps),
-            row.system or "",
-        )
-    return table
-
-
-def _annotator_table(annotators: pl.DataFrame) -> Table:
-    """The annotators with most marks; a column for each step that marked anything."""
-    fixed = ("annotator", "answers", "skipped", "pending", "median_seconds", "marked", "change", "changed_system")
-    names = [name for name in annotators.columns if name not in fixed and annotators.schema[name].is_integer()]
-    names = [name for name in names if (annotators[name].fill_null(0) > 0).any()][:4]
-    table = render.columns(
-        render.table("annotators, most marks first"),
-        left=["annotator"],
-        right=["answers", "marked", *names, "median s", "change"],
-    )
-    table.add_column("of", overflow="fold")
-    for row in annotators.iter_rows(named=True):
-        table.add_row(
-            row["annotator"],
-            str(row["answers"]),
-            str(row["marked"]),
-            *(_count(row[name]) for name in names),
-            render.number(row["median_seconds"]),
-            render.number(row["change"]),
-            row["changed_system"] or "",
-        )
-    return table
-
-
-def _count(value: int | None) -> str:
-    return "-" if value is None else str(value)
-
-
-def _system_table(cleaned: Cleaned) -> Table:
-    table = render.columns(
-        render.table("systems, by the mean of their outputs"),
-        left=["system"],
-        right=["answers", "before", "after", "change", "rank", "z before", "z after"],
-    )
-    for row in cleaned.systems.iter_rows(named=True):
-        before, after = (_count(row[f"rank_{when}"]) for when in ("before", "after"))
-        rank = after if before == after else f"{before} to {after}"
-        table.add_row(
-            row["system"],
-            f"{row['answers_before']} to {row['answers_after']}",
-            render.number(row["before"], 4),
-            render.number(row["after"], 4),
-            render.number(row["change"]),
-            rank,
-            render.fixed(row["z_before"]),
-            render.fixed(row["z_after"]),
-        )
-    return table

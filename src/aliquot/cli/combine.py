@@ -6,17 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import polars as pl
 import typer
-from rich.console import Console
 
-from aliquot.annotation.combine import Combined, combine
+from aliquot.annotation.combine import combine
 from aliquot.cli import common, options, render
 from aliquot.io.formats import tables
 from aliquot.io.load import save
 
 _how = partial(typer.Option, rich_help_panel="How to combine")
-_SHOWN = 10
 
 
 def run(
@@ -120,50 +117,9 @@ def run(
         common.print_json(combined.to_dict())
         return
     console = render.console()
-    show(combined, console)
+    render.print_result(combined, console)
     for path in (output, queue):
         if path is not None:
             console.print(f"wrote {path}", markup=False)
     if output is None:
         console.print("nothing written; give -o FILE to keep the score", markup=False)
-
-
-def show(combined: Combined, console: Console) -> None:
-    """Print the systems, the queue, the annotators and the curve."""
-    render.verdict(combined.verdict, console)
-    console.print(f"score '{combined.score}' of {combined.cells.height} outputs (x criteria)\n", markup=False)
-    table = render.columns(render.table("systems"), left=["system"], right=["mean", "items"])
-    for system, mean, items in combined.systems.iter_rows():
-        table.add_row(system, render.number(mean, 4), str(items))
-    console.print(table)
-    console.print()
-    if combined.curve is not None and combined.curve.table.height:
-        points = combined.curve.table
-        _print_frame(f"labels per item, against {combined.curve.against}", points, console, limit=points.height)
-    if combined.annotators.height:
-        _print_frame("annotators", combined.annotators, console)
-    if combined.queue.height:
-        shown = combined.queue.select("item", "system", "criterion", "best", "confidence", "answers")
-        _print_frame("for experts, least sure first", shown, console)
-    notes = (*combined.notes, *(combined.curve.notes if combined.curve is not None else ()))
-    for note in notes:
-        console.print(f"note: {note}", markup=False)
-    render.signature(combined.signature, console)
-
-
-def _print_frame(title: str, frame: pl.DataFrame, console: Console, limit: int = _SHOWN) -> None:
-    """Print the first rows of a table, numbers to the right."""
-    frame = frame.select(column.name for column in frame if column.null_count() < frame.height)
-    table = render.table(title)
-    for name, kind in frame.schema.items():
-        table.add_column(name, justify="right" if kind.is_numeric() else "left", overflow="fold")
-    for row in frame.head(limit).iter_rows():
-        table.add_row(*(render.number(value) if isinstance(value, float) else _text(value) for value in row))
-    console.print(table)
-    if frame.height > limit:
-        console.print(f"{frame.height - limit} more with --json")
-    console.print()
-
-
-def _text(value: object) -> str:
-    return "-" if value is None else str(value)

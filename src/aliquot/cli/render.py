@@ -76,13 +76,21 @@ def output_width() -> int:
 # -- Views -----------------------------------------------------------------------------------------------------------
 
 
-def print_result(result: Shown, console: Console, details: Collection[str] = (), *, all_details: bool = False) -> None:
+def print_result(
+    result: Shown,
+    console: Console,
+    details: Collection[str] = (),
+    *,
+    all_details: bool = False,
+    views: Sequence[View] | None = None,
+) -> None:
     """Print what a result shows: verdict, views, notes, signature.
 
-    Views that are details are printed where `details` has their name, or with `all_details`.
+    Views that are details are printed where `details` has their name, or with `all_details`. `views` are printed in
+    place of the result's own, where a verb's option changes them.
     """
     verdict(result.verdict, console)
-    for view in result.views():
+    for view in result.views() if views is None else views:
         if all_details or not view.detail or view.name in details:
             print_view(view, console)
     print_notes(result, console)
