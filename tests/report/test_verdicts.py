@@ -277,7 +277,7 @@ def test_cleaning_names_the_steps_that_did_not_apply():
     assert data.judgments is not None
     untimed = aliquot.Judgments(data.judgments.table.drop("seconds"))
     assert verdict(aliquot.clean(untimed, "crowd")) == (
-        "No judgment was marked, but only 1 of 4 steps applied (skips). Not applied: exam and controls (unknown column "
+        "No judgment was marked, but only 1 of 4 steps applied (skips). Not applied: exam and controls (no column "
         "'control' says which items are controls), fast_pages (no judgment has seconds)."
     )
     nothing = verdict(aliquot.clean(untimed, steps="exam+fast_pages"))
