@@ -96,7 +96,7 @@ def agreement_columns(table: str, folder: Path) -> list[str]:
 
 
 def test_two_annotators_show_their_table(aliquot: Call, folder: Path) -> None:
-    said = aliquot(folder / "labels.csv", "--answer", "label", "--columns", "item=text", "--bootstrap", 50)
+    said = aliquot(folder / "labels.csv", "--answer", "label", "--read", "item=text", "--bootstrap", 50)
     assert (said.code, said.err) == (0, "")
     assert "judgments of ann (rows) and bob (columns)" in said.out
     assert "with these margins; equal margins: p =" in said.out
@@ -215,7 +215,7 @@ def test_data_without_judgments(aliquot: Call, folder: Path) -> None:
     said = aliquot(folder / "bare.jsonl")
     assert said.code == 2
     assert "there are no judgments" in said.err
-    labels = aliquot(folder / "labels.csv", "--columns", "item=text")
+    labels = aliquot(folder / "labels.csv", "--read", "item=text")
     assert labels.code == 2
     assert "--answer COLUMN" in labels.err
 
