@@ -75,7 +75,7 @@ class Report(Result):
     def __repr__(self) -> str:
         return f"Report({', '.join(one.name for one in self.sets)}: {len(self.html) / 1e6:.2f} MB)"
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path) -> None:  # type: ignore[override]  # one HTML page
         """Write the page, whole or not at all."""
         require_page(Path(path))
         write_bytes(path, self.html.encode("utf-8", "replace"))
