@@ -54,7 +54,7 @@ def run(
     _headline(console, "2. Which items should people judge?", f"aliquot select {data} --budget {_BUDGET} -o {chosen}")
     selection = select(campaign, budget=_BUDGET, seed=seed)
     selection.save(chosen, campaign)
-    show_selection(selection, summarise(selection, campaign), console, chosen)
+    show_selection(summarise(selection, campaign), chosen)
 
     _headline(console, "3. People judge only those (simulated judges)")
     answers = selection.of(campaign)
