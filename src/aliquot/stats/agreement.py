@@ -242,8 +242,8 @@ def _list_judged_texts(
     """Text, annotator, item and number of marked characters of every judgment."""
     wide = int(annotator.max(initial=0)) + 1
     keys, place = np.unique(text * wide + annotator, return_index=True)
-    at = np.searchsorted(keys, marks[0] * wide + marks[1])
-    return text[place], annotator[place], item[place], np.bincount(at, minlength=len(keys)).astype(np.int64)
+    row_index = np.searchsorted(keys, marks[0] * wide + marks[1])
+    return text[place], annotator[place], item[place], np.bincount(row_index, minlength=len(keys)).astype(np.int64)
 
 
 def _pair_annotators(
@@ -277,14 +277,14 @@ def _count_shared_characters(
     if not len(text):
         return both, same, of_items
     character = np.unique(np.stack([text, position]), axis=1, return_inverse=True)[1].ravel()
-    met = _pair_annotators(character, severity.astype(np.float64), annotator, item, annotators)
+    character_pairs = _pair_annotators(character, severity.astype(np.float64), annotator, item, annotators)
     number = np.full((annotators, annotators), -1, dtype=np.int64)
     number[pairs.first, pairs.second] = np.arange(len(pairs.first))
-    known = number[met.first, met.second]
-    back = _original_items(met.judgments, item)
-    for rows in iterate_judgment_pairs(met):
+    pair_of = number[character_pairs.first, character_pairs.second]
+    back = _original_items(character_pairs.judgments, item)
+    for rows in iterate_judgment_pairs(character_pairs):
         equal = (rows.x == rows.y).astype(np.float64)
-        both += np.bincount(known[rows.pair], minlength=len(both))
-        same += np.bincount(known[rows.pair], equal, minlength=len(both))
+        both += np.bincount(pair_of[rows.pair], minlength=len(both))
+        same += np.bincount(pair_of[rows.pair], equal, minlength=len(both))
         of_items += sum_by_item(back[rows.item], [np.ones(len(equal)), equal], items)
     return both, same, of_items

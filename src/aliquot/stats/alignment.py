@@ -112,15 +112,15 @@ def explain_scores(scores: FloatArray, features: OutputFeatures, others: FloatAr
         cells = np.concatenate([cells, np.nan_to_num(_double_centre(scaled_ranks(others)))[:, :, None]], axis=2)
     alike = np.einsum("iab,ib->ia", features.likeness, within)
     cells = np.concatenate([alike[:, :, None], cells], axis=2) * judged[:, :, None]
-    some: BoolArray = np.asarray(judged.any(axis=1))
-    items = features.items * some[:, None]
+    has_score: BoolArray = np.asarray(judged.any(axis=1))
+    items = features.items * has_score[:, None]
     count = float(max(judged.sum(), 1))
     variance = float((within**2).sum()) / count
     predicted, weights = _cross_predict(cells, within)
     gains = (
         np.zeros(len(scores)) if variance < _MIN_VARIANCE else _log_likelihood_gains(within, predicted) / (2 * variance)
     )
-    spread = float((between**2).sum()) / max(int(some.sum()), 1)
+    spread = float((between**2).sum()) / max(int(has_score.sum()), 1)
     if spread >= _MIN_VARIANCE:
         gains += _log_likelihood_gains(between[:, None], _cross_predict(items[:, None, :], between[:, None])[0]) / (
             2 * spread
@@ -161,10 +161,10 @@ def find_swapped_systems(
 
 def _swap_gain(own: Explanation, first: int, second: int) -> float:
     """Log-likelihood gained by an exchange at the present weights, over its spread: a few items decide nothing."""
-    both = own.judged[:, first] & own.judged[:, second]
-    mine, theirs = own.within[both, first], own.within[both, second]
-    alike = own.likeness[both, first, second]
-    step = own.predicted[both, first] - alike * theirs - own.predicted[both, second] + alike * mine
+    shared = own.judged[:, first] & own.judged[:, second]
+    mine, theirs = own.within[shared, first], own.within[shared, second]
+    alike = own.likeness[shared, first, second]
+    step = own.predicted[shared, first] - alike * theirs - own.predicted[shared, second] + alike * mine
     product = (theirs - mine - np.mean(theirs - mine)) * (step - step.mean())
     error = float(product.std()) * np.sqrt(len(product))
     return float(product.sum()) / error if error > 0 else 0.0

@@ -40,12 +40,12 @@ def water_fill(weights: FloatArray, caps: FloatArray, n: float) -> FloatArray:
     """
     scaled = weights / max(float(weights.max(initial=0.0)), np.finfo(np.float64).tiny)  # so that no sum overflows
     heavy = scaled > 0.0
-    held = float(caps[heavy].sum())
+    capacity = float(caps[heavy].sum())
     shares = np.where(heavy, caps, 0.0)
-    if n < held:
+    if n < capacity:
         shares[heavy] = _fill_to_level(scaled[heavy], caps[heavy], n)
-    elif n > held:
-        shares[~heavy] = np.minimum((n - held) * (caps[~heavy] / caps[~heavy].sum()), caps[~heavy])
+    elif n > capacity:
+        shares[~heavy] = np.minimum((n - capacity) * (caps[~heavy] / caps[~heavy].sum()), caps[~heavy])
     return shares
 
 

@@ -69,14 +69,14 @@ def pairable_judgments(unit: IntArray, value: FloatArray, item: IntArray | None 
     first = place[start[counts >= 2]]
     place, size = place[enough], counts[counts >= 2]
     values, code = np.unique(value[place], return_inverse=True)
-    named, at = np.unique(unit[first] if item is None else item[first], return_inverse=True)
+    item_labels, item_code = np.unique(unit[first] if item is None else item[first], return_inverse=True)
     return PairableJudgments(
         unit=np.repeat(np.arange(len(size)), size),
         code=code.astype(np.int64),
         values=values,
         size=size.astype(np.int64),
-        item=at.astype(np.int64),
-        items=len(named),
+        item=item_code.astype(np.int64),
+        items=len(item_labels),
         kept=place,
     )
 
@@ -329,17 +329,17 @@ def icc_components(total: FloatArray) -> tuple[FloatArray, FloatArray, FloatArra
     k_a, k_b = squares / safe, (counts**2).sum(axis=1) / safe
     t_mean = sums.sum(axis=1) ** 2 / safe
     t_annotators = (sums**2 / np.where(counts > 0, counts, 1.0)).sum(axis=1)
-    left = np.stack([n - k_a, a - k_b, a - 1.0, b - k_a, n - k_b, b - 1.0, n - k_a, n - k_b, n - 1.0], axis=-1)
+    matrix = np.stack([n - k_a, a - k_b, a - 1.0, b - k_a, n - k_b, b - 1.0, n - k_a, n - k_b, n - 1.0], axis=-1)
     right = np.stack([t_units - t_mean, t_annotators - t_mean, t_judgments - t_mean], axis=-1)
-    solved = _solve_3x3(left.reshape(-1, 3, 3), right)
+    solved = _solve_3x3(matrix.reshape(-1, 3, 3), right)
     return solved[:, 0], solved[:, 1], solved[:, 2], a / np.where(inverse > 0, inverse, np.nan)
 
 
-def _solve_3x3(left: FloatArray, right: FloatArray) -> FloatArray:
+def _solve_3x3(matrix: FloatArray, right: FloatArray) -> FloatArray:
     """Solve each 3 x 3 system; NaN where it has no single solution (one unit, one annotator, no overlap)."""
-    size = np.abs(left).max(axis=(1, 2), initial=1.0)[:, None, None]
-    defined = np.abs(np.linalg.det(left / size)) > 1e-12
-    safe = np.where(defined[:, None, None], left, np.eye(3))
+    size = np.abs(matrix).max(axis=(1, 2), initial=1.0)[:, None, None]
+    defined = np.abs(np.linalg.det(matrix / size)) > 1e-12
+    safe = np.where(defined[:, None, None], matrix, np.eye(3))
     solved = np.linalg.solve(safe, right[..., None])[..., 0]
     return np.where(defined[:, None], solved, np.nan)
 

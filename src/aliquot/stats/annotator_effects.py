@@ -191,9 +191,9 @@ def _inverse_diagonal(factor: FloatArray) -> FloatArray:
 def _annotator_noise(residual: FloatArray, annotators: IntArray, n_annotators: int, noise: float) -> FloatArray:
     """Root mean square residual of each annotator; residuals are too small as effects were fitted, hence the scale."""
     count = np.bincount(annotators, minlength=n_annotators)
-    mine = np.sqrt(group_sums(annotators, residual**2, n_annotators) / np.maximum(count, 1))
+    rms = np.sqrt(group_sums(annotators, residual**2, n_annotators) / np.maximum(count, 1))
     overall = float(np.sqrt((residual**2).mean()))
-    return np.where(count > 0, mine * (noise / overall if overall > 0 else 1.0), np.nan)
+    return np.where(count > 0, rms * (noise / overall if overall > 0 else 1.0), np.nan)
 
 
 def _item_weight(ratio: float, counts: FloatArray | IntArray) -> FloatArray:
@@ -209,35 +209,35 @@ def _sum_by_count(rest_items: sparse.csr_array, items: FloatArray, items_y: Floa
         return None
     columns = rest_items.tocsc()
     products, right = np.empty((len(counts), width**2)), np.empty((len(counts), width))
-    for at in range(len(counts)):
-        mine = np.flatnonzero(place == at)
-        part = columns[:, mine].tocsr()
-        products[at] = (part @ part.T).toarray().ravel()
-        right[at] = part @ items_y[mine]
+    for group in range(len(counts)):
+        members = np.flatnonzero(place == group)
+        part = columns[:, members].tocsr()
+        products[group] = (part @ part.T).toarray().ravel()
+        right[group] = part @ items_y[members]
     return _CountSums(counts, np.bincount(place), products, right, group_sums(place, items_y**2, len(counts)))
 
 
 def _sum_judgments(y: FloatArray, annotators: IntArray, items: IntArray, groups: IntArray) -> _ModelSums:
-    n_annotators, kinds, size = int(annotators.max()) + 1, int(groups.max()) + 1, int(items.max()) + 1
+    n_annotators, n_groups, n_items = int(annotators.max()) + 1, int(groups.max()) + 1, int(items.max()) + 1
     once = np.ones(len(y))
-    of_annotator = sparse.csr_array((once, (annotators, items)), shape=(n_annotators, size))
-    of_group = sparse.csr_array((once, (groups, items)), shape=(kinds, size))
-    rest = np.zeros((n_annotators + kinds, n_annotators + kinds))
+    of_annotator = sparse.csr_array((once, (annotators, items)), shape=(n_annotators, n_items))
+    of_group = sparse.csr_array((once, (groups, items)), shape=(n_groups, n_items))
+    rest = np.zeros((n_annotators + n_groups, n_annotators + n_groups))
     rest[np.diag_indices(n_annotators)] = np.bincount(annotators, minlength=n_annotators)
-    corner = np.arange(n_annotators, n_annotators + kinds)
-    rest[corner, corner] = np.bincount(groups, minlength=kinds)
-    both = group_sums(annotators * kinds + groups, once, n_annotators * kinds).reshape(n_annotators, kinds)
-    rest[:n_annotators, n_annotators:], rest[n_annotators:, :n_annotators] = both, both.T
+    corner = np.arange(n_annotators, n_annotators + n_groups)
+    rest[corner, corner] = np.bincount(groups, minlength=n_groups)
+    crossed = group_sums(annotators * n_groups + groups, once, n_annotators * n_groups).reshape(n_annotators, n_groups)
+    rest[:n_annotators, n_annotators:], rest[n_annotators:, :n_annotators] = crossed, crossed.T
     rest_items = sparse.csr_array(sparse.vstack([of_annotator, of_group]))
-    counts, items_y = np.bincount(items, minlength=size).astype(np.float64), group_sums(items, y, size)
+    counts, items_y = np.bincount(items, minlength=n_items).astype(np.float64), group_sums(items, y, n_items)
     return _ModelSums(
         n_annotators,
-        kinds,
+        n_groups,
         len(y),
         rest,
         rest_items,
         counts,
-        np.concatenate([group_sums(annotators, y, n_annotators), group_sums(groups, y, kinds)]),
+        np.concatenate([group_sums(annotators, y, n_annotators), group_sums(groups, y, n_groups)]),
         items_y,
         float(y @ y),
         _sum_by_count(rest_items, counts, items_y),
@@ -273,17 +273,17 @@ def _optimise_ratios(sums: _ModelSums, free: BoolArray) -> FloatArray:
 def _solve_normal_equations(sums: _ModelSums, theta: FloatArray) -> _Solution:
     """Solve the penalised least squares system (Bates et al. 2015, eq. 17) and give the deviance (eq. 41)."""
     scale = np.concatenate([np.full(sums.n_annotators, theta[0]), np.ones(sums.groups)])
-    gone = sums.eliminated(float(theta[1]))
-    matrix = scale[:, None] * (sums.rest - gone.matrix) * scale[None, :]
+    eliminated = sums.eliminated(float(theta[1]))
+    matrix = scale[:, None] * (sums.rest - eliminated.matrix) * scale[None, :]
     matrix[np.diag_indices(sums.n_annotators)] += 1.0
-    right = scale * (sums.rest_y - gone.right)
+    right = scale * (sums.rest_y - eliminated.right)
     # LAPACK itself: the search calls this hundreds of times, and what surrounds it would take most of the time.
     factor, failed = linalg.lapack.dpotrf(matrix, lower=1)
     if failed:
         raise linalg.LinAlgError(f"the normal equations of {len(matrix)} effects are not positive definite")
     solution, _ = linalg.lapack.dpotrs(factor, right, lower=1)
-    explained = gone.explained + float(right @ solution)
+    explained = eliminated.explained + float(right @ solution)
     free = sums.n - sums.groups
-    left = max(sums.square_y - explained, 1e-12 * max(sums.square_y, 1e-300))
-    determinant = gone.determinant + 2.0 * np.log(np.diag(factor)).sum()
-    return _Solution(float(determinant + free * np.log(left)), float(np.sqrt(left / free)), solution, factor)
+    residual = max(sums.square_y - explained, 1e-12 * max(sums.square_y, 1e-300))
+    determinant = eliminated.determinant + 2.0 * np.log(np.diag(factor)).sum()
+    return _Solution(float(determinant + free * np.log(residual)), float(np.sqrt(residual / free)), solution, factor)

@@ -83,24 +83,24 @@ def annotator_model(
     `annotator`: code of each judgment's annotator, in the order of what `pairable` was given. `sums` are the `moments`
     of `pairs`; without them there is no reliability.
     """
-    who = annotator[judgments.kept]
-    n = np.bincount(who, minlength=annotators)
-    nothing = np.full(annotators, np.nan)
-    if not len(who):
-        return AnnotatorModel(n, nothing, nothing, nothing, float("nan"))
+    annotator_of = annotator[judgments.kept]
+    n = np.bincount(annotator_of, minlength=annotators)
+    undefined = np.full(annotators, np.nan)
+    if not len(annotator_of):
+        return AnnotatorModel(n, undefined, undefined, undefined, float("nan"))
     y, scale = standardise_range(judgments.values)[judgments.code], float(np.ptp(judgments.values)) or 1.0
-    bias = _fit_biases(judgments, who, y, annotators)
+    bias = _fit_biases(judgments, annotator_of, y, annotators)
     severity = np.where(n > 0, -scale * bias + 0.0, np.nan)
     if pairs is None or sums is None:
-        return AnnotatorModel(n, severity, nothing, nothing, float("nan"))
-    centre = bias + float((y - bias[who]).mean())
+        return AnnotatorModel(n, severity, undefined, undefined, float("nan"))
+    centre = bias + float((y - bias[annotator_of]).mean())
     r = _pair_correlations(pairs, sums, centre)
     factor = common_factor(pairs.first, pairs.second, pairs.shared, r, annotators)
     reliability = np.where(n >= MIN_JUDGMENTS, np.maximum(factor.loadings, 0.0) ** 2, np.nan)
-    spread = scale * _annotator_sds(who, y - centre[who], n)
+    spread = scale * _annotator_sds(annotator_of, y - centre[annotator_of], n)
     noise = np.where(factor.beyond, np.nan, spread * np.sqrt(1.0 - reliability))
-    off = factor_misfit(pairs.first, pairs.second, pairs.shared, r, factor.loadings)
-    return AnnotatorModel(n, severity, noise, reliability, off)
+    fit_error = factor_misfit(pairs.first, pairs.second, pairs.shared, r, factor.loadings)
+    return AnnotatorModel(n, severity, noise, reliability, fit_error)
 
 
 def _pair_correlations(pairs: AnnotatorPairs, sums: FloatArray, centre: FloatArray) -> FloatArray:
@@ -111,24 +111,24 @@ def _pair_correlations(pairs: AnnotatorPairs, sums: FloatArray, centre: FloatArr
     n, x, y, xx, yy, xy = sums.T
     a, b = centre[pairs.first], centre[pairs.second]
     together = xy - b * x - a * y + n * a * b
-    own, other = xx - 2 * a * x + n * a**2, yy - 2 * b * y + n * b**2
-    defined = np.minimum(own, other) > 1e-12 * n  # rounding dust is no variance
-    return np.where(defined, together / np.sqrt(np.where(defined, own * other, 1.0)), np.nan)
+    own, others = xx - 2 * a * x + n * a**2, yy - 2 * b * y + n * b**2
+    defined = np.minimum(own, others) > 1e-12 * n  # rounding dust is no variance
+    return np.where(defined, together / np.sqrt(np.where(defined, own * others, 1.0)), np.nan)
 
 
-def _fit_biases(judgments: PairableJudgments, who: IntArray, y: FloatArray, annotators: int) -> FloatArray:
+def _fit_biases(judgments: PairableJudgments, annotator_of: IntArray, y: FloatArray, annotators: int) -> FloatArray:
     """Least squares (D_n - N' D_m^-1 N) b = N'(y - unit means); they sum to 0 among annotators linked by units."""
     m = judgments.size.astype(np.float64)
-    judged = sparse.csr_array((np.ones(len(who)), (judgments.unit, who)), shape=(len(m), annotators))
+    judged = sparse.csr_array((np.ones(len(annotator_of)), (judgments.unit, annotator_of)), shape=(len(m), annotators))
     laplacian = -(judged.T @ judged.multiply((1.0 / m)[:, None])).toarray()
-    np.fill_diagonal(laplacian, laplacian.diagonal() + np.bincount(who, minlength=annotators))
-    right = group_sums(who, y - (sum_by_unit(judgments, y) / m)[judgments.unit], annotators)
+    np.fill_diagonal(laplacian, laplacian.diagonal() + np.bincount(annotator_of, minlength=annotators))
+    right = group_sums(annotator_of, y - (sum_by_unit(judgments, y) / m)[judgments.unit], annotators)
     return np.asarray(np.linalg.lstsq(laplacian, right, rcond=1e-9)[0])
 
 
-def _annotator_sds(who: IntArray, centred: FloatArray, n: IntArray) -> FloatArray:
+def _annotator_sds(annotator_of: IntArray, centred: FloatArray, n: IntArray) -> FloatArray:
     """Root mean square of each annotator's judgments about his or her centre."""
-    squares = group_sums(who, centred**2, len(n))
+    squares = group_sums(annotator_of, centred**2, len(n))
     return np.where(n > 1, np.sqrt(squares / np.maximum(n, 1)), np.nan)
 
 
@@ -144,19 +144,19 @@ def common_factor(
     >>> common_factor(*pairs, np.array([0.72, 0.45, 0.4]), 3).loadings.round(3).tolist()
     [0.9, 0.8, 0.5]
     """
-    known = np.isfinite(correlation)
-    first, second, r = first[known], second[known], correlation[known]
+    defined = np.isfinite(correlation)
+    first, second, r = first[defined], second[defined], correlation[defined]
     weight, product = np.zeros((annotators, annotators)), np.zeros((annotators, annotators))
-    weight[first, second] = weight[second, first] = shared[known]
-    product[first, second] = product[second, first] = shared[known] * r
+    weight[first, second] = weight[second, first] = shared[defined]
+    product[first, second] = product[second, first] = shared[defined] * r
     if not len(r):
         return CommonFactor(np.full(annotators, np.nan), np.zeros(annotators, dtype=np.bool_))
     centre = float(np.sqrt(max(product.sum() / weight.sum(), 0.0)))
     loadings, beyond = _coordinate_descent(weight, product, centre)
     partners = (weight > 0).sum(axis=1)
-    lone = (partners[first] == 1) & (partners[second] == 1)
-    loadings[first[lone]] = loadings[second[lone]] = np.sqrt(np.clip(r[lone], 0.0, 1.0))
-    beyond[first[lone]] = beyond[second[lone]] = r[lone] > 1.0 + _ROUNDING
+    isolated = (partners[first] == 1) & (partners[second] == 1)
+    loadings[first[isolated]] = loadings[second[isolated]] = np.sqrt(np.clip(r[isolated], 0.0, 1.0))
+    beyond[first[isolated]] = beyond[second[isolated]] = r[isolated] > 1.0 + _ROUNDING
     return CommonFactor(np.where(partners > 0, loadings, np.nan), beyond)
 
 
@@ -183,18 +183,18 @@ def factor_misfit(
     >>> factor_misfit(*pairs, np.array([0.72, 0.45, 0.4]), np.array([0.9, 0.8, 0.5])) < 1e-3
     True
     """
-    known = np.isfinite(correlation)
-    if not known.any():
+    defined = np.isfinite(correlation)
+    if not defined.any():
         return float("nan")
-    left = correlation[known] - loadings[first[known]] * loadings[second[known]]
-    weight = shared[known].astype(np.float64)
-    excess = (weight * (left**2 - 1.0 / weight)).sum() / weight.sum()
+    residual = correlation[defined] - loadings[first[defined]] * loadings[second[defined]]
+    weight = shared[defined].astype(np.float64)
+    excess = (weight * (residual**2 - 1.0 / weight)).sum() / weight.sum()
     return float(np.sqrt(max(excess, 0.0)))
 
 
 def compare_with_others(judgments: PairableJudgments, annotator: IntArray, annotators: int) -> OthersComparison:
     """Compare every annotator with the mean of the others on the same units."""
-    who, y = annotator[judgments.kept], judgments.values[judgments.code]
+    annotator_of, y = annotator[judgments.kept], judgments.values[judgments.code]
     others = (judgments.size - 1.0)[judgments.unit]
     mean = (sum_by_unit(judgments, y)[judgments.unit] - y) / others
     equal = (
@@ -202,16 +202,16 @@ def compare_with_others(judgments: PairableJudgments, annotator: IntArray, annot
         if len(y)
         else y
     )
-    order = np.argsort(who, kind="stable")
-    cuts = np.cumsum(np.bincount(who, minlength=annotators))[:-1]
+    order = np.argsort(annotator_of, kind="stable")
+    cuts = np.cumsum(np.bincount(annotator_of, minlength=annotators))[:-1]
     own_and_rest = list(zip(np.split(y[order], cuts), np.split(mean[order], cuts), strict=True))
-    n = np.bincount(who, minlength=annotators)
-    some = np.where(n > 0, n, np.nan)
+    n = np.bincount(annotator_of, minlength=annotators)
+    counts = np.where(n > 0, n, np.nan)
     return OthersComparison(
         pearson=np.array([_pearson_or_nan(a, b) for a, b in own_and_rest]),
         spearman=np.array([_pearson_or_nan(average_ranks(a), average_ranks(b)) for a, b in own_and_rest]),
-        difference=group_sums(who, y - mean, annotators) / some,
-        same=group_sums(who, equal, annotators) / some,
+        difference=group_sums(annotator_of, y - mean, annotators) / counts,
+        same=group_sums(annotator_of, equal, annotators) / counts,
     )
 
 
@@ -352,11 +352,11 @@ def group_alphas(table: FloatArray, members: BoolArray, level: MeasurementLevel)
     alphas, comparable = np.full(len(members), np.nan), np.zeros(len(members), dtype=np.bool_)
     per_group = len(table) * (1 if level == "interval" else max(1, len(values)))
     for rows in row_blocks(len(members), per_group, _BLOCK):
-        who = members[rows].astype(np.float64)
+        group = members[rows].astype(np.float64)
         if level == "interval":
-            observed, expected, n = _interval_sums(table, present, values, who)
+            observed, expected, n = _interval_sums(table, present, values, group)
         else:
-            observed, expected, n = _count_sums(code, len(values), who, d2, ordinal=level == "ordinal")
+            observed, expected, n = _count_sums(code, len(values), group, d2, ordinal=level == "ordinal")
         comparable[rows] = n > 0
         defined = expected > 1e-12 * n
         alphas[rows][defined] = 1.0 - (n[defined] - 1.0) * observed[defined] / expected[defined]
@@ -364,23 +364,23 @@ def group_alphas(table: FloatArray, members: BoolArray, level: MeasurementLevel)
 
 
 def _interval_sums(
-    table: FloatArray, present: BoolArray, values: FloatArray, who: FloatArray
+    table: FloatArray, present: BoolArray, values: FloatArray, group: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Sums of squares instead of counts; judgments on the range 0 to 1."""
     low, spread = values.min(initial=np.inf), float(np.ptp(values)) if len(values) else 0.0
     y = np.where(present, (table - low) / (spread or 1.0), 0.0)
-    m, first, second = (who @ part.T for part in (present.astype(np.float64), y, y**2))
+    m, first, second = (group @ part.T for part in (present.astype(np.float64), y, y**2))
     m, first, second = (np.where(m >= 2, part, 0.0) for part in (m, first, second))
     observed = (2.0 * (m * second - first**2) / np.maximum(m - 1.0, 1.0)).sum(axis=1)
-    n, one, two = m.sum(axis=1), first.sum(axis=1), second.sum(axis=1)
-    return observed, 2.0 * (n * two - one**2), n
+    n, total, total_square = m.sum(axis=1), first.sum(axis=1), second.sum(axis=1)
+    return observed, 2.0 * (n * total_square - total**2), n
 
 
 def _count_sums(
-    code: IntArray, values: int, who: FloatArray, d2: FloatArray | None, *, ordinal: bool
+    code: IntArray, values: int, group: FloatArray, d2: FloatArray | None, *, ordinal: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Sums of counts n_uc of each group's judgments: nominal, ordinal, or with the differences d2 of the values."""
-    counts = np.stack([who @ (code == c).T.astype(np.float64) for c in range(values)], axis=-1)
+    counts = np.stack([group @ (code == c).T.astype(np.float64) for c in range(values)], axis=-1)
     m = counts.sum(axis=-1)
     counts[m < 2] = 0.0
     m = np.where(m >= 2, m, 0.0)
@@ -392,6 +392,6 @@ def _count_sums(
     if ordinal:
         ranks = mean_ranks(n_c) / np.maximum(n, 1.0)[:, None]
         first, second = (np.einsum("guc,gc->gu", counts, power) for power in (ranks, ranks**2))
-        one, two = (n_c * ranks).sum(axis=1), (n_c * ranks**2).sum(axis=1)
-        return (2.0 * scale * (m * second - first**2)).sum(axis=1), 2.0 * (n * two - one**2), n
+        total, total_square = (n_c * ranks).sum(axis=1), (n_c * ranks**2).sum(axis=1)
+        return (2.0 * scale * (m * second - first**2)).sum(axis=1), 2.0 * (n * total_square - total**2), n
     return (scale * (m**2 - (counts**2).sum(axis=-1))).sum(axis=1), n**2 - (n_c**2).sum(axis=1), n

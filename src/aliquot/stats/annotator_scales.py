@@ -58,15 +58,15 @@ def find_scale_mismatches(values: FloatArray, annotator: IntArray) -> list[Scale
     if len(people) < 2:
         return []
     quantiles = np.array([np.quantile(values[annotator == person], _QUANTILES) for person in people])
-    found = []
-    for at, person in enumerate(people):
-        typical = np.median(np.delete(quantiles, at, axis=0), axis=0)
-        factor = _scale_factor(quantiles[at], typical)
+    mismatches = []
+    for row, person in enumerate(people):
+        typical = np.median(np.delete(quantiles, row, axis=0), axis=0)
+        factor = _scale_factor(quantiles[row], typical)
         if factor is not None:
-            own, others = quantiles[at], typical
+            own, others = quantiles[row], typical
             ends = (float(own[0]), float(own[-1])), (float(others[0]), float(others[-1]))
-            found.append(ScaleMismatch(int(person), int((annotator == person).sum()), factor, *ends))
-    return found
+            mismatches.append(ScaleMismatch(int(person), int((annotator == person).sum()), factor, *ends))
+    return mismatches
 
 
 def _scale_factor(own: FloatArray, others: FloatArray) -> float | None:
@@ -75,10 +75,10 @@ def _scale_factor(own: FloatArray, others: FloatArray) -> float | None:
         return float(own.mean() / others.mean())
     if (own >= 0).all() and (others <= 0).all() and (own > 0).sum() > 2 and (others < 0).sum() > 2:
         return float(own.mean() / others.mean())
-    known = (others != 0) & (own != 0)
-    if known.sum() < 4:  # most values are 0, as in error counts: small and large cannot be told from few and many
+    nonzero = (others != 0) & (own != 0)
+    if nonzero.sum() < 4:  # most values are 0, as in error counts: small and large cannot be told from few and many
         return None
-    ratio = own[known] / others[known]
+    ratio = own[nonzero] / others[nonzero]
     middle = float(np.median(ratio))
     if ratio.min() <= 0 or ratio.max() > _MAX_RATIO_CHANGE * ratio.min() or 1 / _MIN_FACTOR < middle < _MIN_FACTOR:
         return None
@@ -95,8 +95,8 @@ def find_reversed_annotators(values: FloatArray, annotator: IntArray, reference:
     >>> [found.annotator for found in find_reversed_annotators(np.where(people == 1, -truth, truth), people, truth)]
     [1]
     """
-    known = np.isfinite(reference)
-    values, annotator, reference = values[known], annotator[known], reference[known]
+    present = np.isfinite(reference)
+    values, annotator, reference = values[present], annotator[present], reference[present]
     people = _frequent_annotators(annotator)
     if len(people) < 3:
         return []
@@ -109,9 +109,9 @@ def find_reversed_annotators(values: FloatArray, annotator: IntArray, reference:
         others = np.delete(correlations, place)
         typical = float(np.median(others[np.isfinite(others)])) if np.isfinite(others).any() else 0.0
         size = int(rows.sum())
-        sure = np.arctanh(np.clip(correlation, -0.999999, 0.999999)) * np.sqrt(max(1.0, size - 3.0))
+        z = np.arctanh(np.clip(correlation, -0.999999, 0.999999)) * np.sqrt(max(1.0, size - 3.0))
         mirrored = correlation < 0 and _fits_when_mirrored(values[rows], values[~rows], ends)
-        if typical > _MIN_CORRELATION and ((sure < -_MIN_Z and correlation < -_MIN_CORRELATION) or mirrored):
+        if typical > _MIN_CORRELATION and ((z < -_MIN_Z and correlation < -_MIN_CORRELATION) or mirrored):
             result.append(ReversedAnnotator(int(person), size, float(correlation), typical))
     return result
 

@@ -31,8 +31,8 @@ def encode_labels(labels: Sequence[Hashable]) -> IntArray:
     >>> encode_labels(["b", "a", "b"]).tolist()
     [0, 1, 0]
     """
-    known = {label: code for code, label in enumerate(dict.fromkeys(labels))}
-    return np.array([known[label] for label in labels], dtype=np.int64)
+    code_of = {label: code for code, label in enumerate(dict.fromkeys(labels))}
+    return np.array([code_of[label] for label in labels], dtype=np.int64)
 
 
 def overflow_scale(values: FloatArray) -> float:
@@ -41,8 +41,8 @@ def overflow_scale(values: FloatArray) -> float:
     >>> overflow_scale(np.array([3.0, np.nan, 99.0])), overflow_scale(np.array([0.0, 2e-160]))
     (1.0, 1e-160)
     """
-    known = np.abs(values[np.isfinite(values) & (values != 0)])
-    largest = float(known.max()) if known.size else 1.0
+    sizes = np.abs(values[np.isfinite(values) & (values != 0)])
+    largest = float(sizes.max()) if sizes.size else 1.0
     return 1.0 if _SQUARE_SAFE[0] < largest < _SQUARE_SAFE[1] else float(10.0 ** np.floor(np.log10(largest)))
 
 
@@ -120,8 +120,8 @@ def is_within(values: FloatArray, low: float, high: float) -> bool:
     >>> is_within(np.array([0.0, 1.000000119, np.nan]), 0.0, 1.0), is_within(np.array([1.01]), 0.0, 1.0)
     (True, False)
     """
-    known, slack = values[np.isfinite(values)], SINGLE_ROUNDING * max(abs(low), abs(high))
-    return bool((known >= low - slack).all() and (known <= high + slack).all())
+    present, slack = values[np.isfinite(values)], SINGLE_ROUNDING * max(abs(low), abs(high))
+    return bool((present >= low - slack).all() and (present <= high + slack).all())
 
 
 def average_ranks(values: FloatArray) -> FloatArray:
@@ -235,17 +235,17 @@ def cache_by_content(size: int) -> Callable[[Callable[..., _Result]], Callable[.
     """
 
     def decorator(function: Callable[..., _Result]) -> Callable[..., _Result]:
-        kept: OrderedDict[tuple[Any, ...], _Result] = OrderedDict()
+        cache: OrderedDict[tuple[Any, ...], _Result] = OrderedDict()
 
         @wraps(function)
         def remembering(*arguments: Any) -> _Result:
             key = tuple(_content_key(value) if isinstance(value, np.ndarray) else value for value in arguments)
-            if key in kept:
-                kept.move_to_end(key)
-                return kept[key]
-            result = kept[key] = function(*arguments)
-            while len(kept) > size:
-                kept.popitem(last=False)
+            if key in cache:
+                cache.move_to_end(key)
+                return cache[key]
+            result = cache[key] = function(*arguments)
+            while len(cache) > size:
+                cache.popitem(last=False)
             return result
 
         return remembering
