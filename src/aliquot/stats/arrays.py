@@ -1,4 +1,4 @@
-"""Array types, sums over groups of rows, and the checks and blocks that many kernels share."""
+"""Array types, group sums, ranks, tolerance tests, validation and blocking."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
-ROUNDING = 1e-12  # what the order of a sum, or the processor, changes in a number, as a share of its terms
-SINGLE_ROUNDING = 1e-5  # the same of sums in single precision, as most metrics are: XLsim reaches 1.0000013
-_SQUARE_SAFE = (1e-75, 1e75)  # squares of sums of many such values, and of their differences, are normal numbers
+ROUNDING = 1e-12  # relative rounding of a sum, which depends on the order of its terms and on the processor
+SINGLE_ROUNDING = 1e-5  # the same in single precision, which most metrics have: XLsim reaches 1.0000013
+_SQUARE_SAFE = (1e-75, 1e75)  # range of values whose squares and sums of squares neither overflow nor vanish
 
 Seed = int | np.random.Generator
-"""Every function that draws takes one; the same seed gives the same result."""
+"""Seed or generator of a random function; the same seed gives the same result."""
 
 
 def encode_labels(labels: Sequence[Hashable]) -> IntArray:
-    """Integer codes of labels in order of first appearance.
+    """Encode labels as integers in order of first appearance.
 
     >>> encode_labels(["b", "a", "b"]).tolist()
     [0, 1, 0]
@@ -36,7 +36,7 @@ def encode_labels(labels: Sequence[Hashable]) -> IntArray:
 
 
 def overflow_scale(values: FloatArray) -> float:
-    """Return the power of 10 by which values must be divided so that their squares are exact numbers, or 1.
+    """Return the power of 10 to divide values by so that squares neither overflow nor vanish; mostly 1.
 
     >>> overflow_scale(np.array([3.0, np.nan, 99.0])), overflow_scale(np.array([0.0, 2e-160]))
     (1.0, 1e-160)
@@ -47,10 +47,9 @@ def overflow_scale(values: FloatArray) -> float:
 
 
 def is_negligible(values: FloatArray | float, scale: FloatArray | float, rounding: float = ROUNDING) -> BoolArray:
-    """Return where computed numbers are 0 but for rounding. `scale` is the size of what they were computed from.
+    """Return where computed values are 0 up to rounding; `scale` is the size of the terms they come from.
 
-    Use it where a computed number is compared with 0; whether a sum is exactly 0 depends on the processor. NaN is not
-    negligible.
+    Use it in place of `== 0`: whether a sum is exactly 0 depends on the processor. NaN is not negligible.
 
     >>> is_negligible(0.1 + 0.2 - 0.3, 0.3), is_negligible(np.array([0.0, 1e-9, np.nan]), 50.0)
     (array(True), array([ True, False, False]))
@@ -59,7 +58,7 @@ def is_negligible(values: FloatArray | float, scale: FloatArray | float, roundin
 
 
 def snap_to_zero(values: FloatArray, scale: FloatArray | float) -> FloatArray:
-    """Return the values with those that are negligible set to 0.
+    """Set negligible values to 0.
 
     >>> snap_to_zero(np.array([1.0, 7.8e-15]), 50.0)
     array([1., 0.])
@@ -68,7 +67,7 @@ def snap_to_zero(values: FloatArray, scale: FloatArray | float) -> FloatArray:
 
 
 def max_abs(values: FloatArray, axis: int | None = None) -> FloatArray:
-    """Largest absolute value of what is there, 0 of nothing.
+    """Return the largest absolute finite value; 0 of an empty slice.
 
     >>> max_abs(np.array([[3.0, np.nan], [-4.0, np.nan]]), axis=0)
     array([4., 0.])
@@ -77,7 +76,7 @@ def max_abs(values: FloatArray, axis: int | None = None) -> FloatArray:
 
 
 def is_constant(values: FloatArray, axis: int | None = None, scale: FloatArray | float | None = None) -> BoolArray:
-    """Return where values are all the same but for rounding; NaN takes no part, and nothing is not constant.
+    """Return where values are constant up to rounding; NaN is ignored, an empty slice is not constant.
 
     `scale` is the size of what the values were computed from, by default their own.
 
