@@ -11,10 +11,11 @@ import polars as pl
 import pytest
 
 import aliquot
+from aliquot.core.view import View
 from aliquot.errors import MissingExtraError, NameUnknownError, OptionError
 from aliquot.report import page as report_page
-from aliquot.report.findings import findings
-from aliquot.report.method_text import REFERENCES, bibtex, cited, paragraph, to_latex, to_markdown
+from aliquot.report.findings import PARTS, gather_findings
+from aliquot.report.method_text import REFERENCES, list_citations, to_bibtex, to_latex, to_markdown, write_paragraph
 
 pytest.importorskip("jinja2")
 
@@ -121,7 +122,7 @@ def test_a_part_that_the_data_do_not_allow_is_named(whole):
     data = campaign()
     assert data.judgments is not None
     few = replace(data, judgments=data.judgments.keep(items=data.ids[:2]))
-    assert all(line.partition(":")[0] in report_page.PARTS for line in findings(few).left_out)
+    assert all(line.partition(":")[0] in PARTS for line in gather_findings(few).left_out)
     assert whole.sets[0].findings.left_out == ()
 
 
@@ -137,14 +138,15 @@ def test_choices_are_ranked_with_the_texts_beside_them():
     page = aliquot.make_report(data, judgments=choices())
     ids = [section.id for section in page.sets[0].sections]
     assert ids == ["best", "pairs", "judged", "examples", "method"]
-    shown = page.sets[0].sections[0].shown["rows"]
-    assert [row["system"] for row in shown] == [row.system for row in aliquot.compare(choices(), "pairwise").systems]
+    view = page.sets[0].sections[0].blocks[0]
+    assert isinstance(view, View)
+    assert view.values("system") == [row.system for row in aliquot.compare(choices(), "pairwise").systems]
 
 
 def test_only_what_the_selection_asked_for_counts():
     data = campaign()
     chosen = aliquot.select(data, "segments", budget=20, seed=1)
-    found = findings(data, chosen)
+    found = gather_findings(data, chosen)
     assert found.judgments is not None
     assert found.estimates is not None
     assert set(found.judgments.table["item"].to_list()) <= set(chosen.ids)
@@ -162,10 +164,11 @@ def test_the_numbers_are_those_of_the_verbs(whole):
 
 
 def test_the_matrix_has_the_p_values_of_estimate():
-    from aliquot.report.sections import _score_pairs
+    from aliquot.report.sections import _list_pairs
 
-    result = aliquot.estimate(campaign(items=25, systems=5))
-    shown = {(row.a, row.b): (row.p, row.adjusted) for row in _score_pairs(result)}
+    data = campaign(items=25, systems=5)
+    result = aliquot.estimate(data)
+    shown = {(row.a, row.b): (row.p, row.adjusted) for row in _list_pairs(gather_findings(data))}
     assert shown == {(row.a, row.b): (row.p, row.p_adjusted) for row in result.pairs}
 
 
@@ -176,16 +179,16 @@ def test_a_large_campaign_gives_a_small_page():
 
 def test_blinded_letters_do_not_follow_the_ranking():
     names = [f"sys{k}" for k in range(12)]
-    letters = report_page._letters(names)
-    assert sorted(letters.values()) == sorted(report_page._letters(names[::-1]).values())
+    letters = report_page.assign_letters(names)
+    assert sorted(letters.values()) == sorted(report_page.assign_letters(names[::-1]).values())
     assert [letters[name] for name in names] != sorted(letters.values())
 
 
 def test_every_reference_that_is_cited_is_in_the_bibliography(whole):
-    pieces = paragraph(whole.sets[0].findings)
-    assert cited(pieces)
-    for key in cited(pieces):
-        assert f"{{{key}," in bibtex(cited(pieces))
+    pieces = write_paragraph(whole.sets[0].findings)
+    assert list_citations(pieces)
+    for key in list_citations(pieces):
+        assert f"{{{key}," in to_bibtex(list_citations(pieces))
         assert f"\\citep{{{key}}}" in to_latex(pieces)
         assert REFERENCES[key].words in to_markdown(pieces)
     assert whole.sets[0].findings.estimates.signature.split("|")[1] in to_markdown(pieces).replace("\\", "")
@@ -195,7 +198,7 @@ def test_every_reference_that_is_cited_is_in_the_bibliography(whole):
     ("options", "kind", "words"),
     [
         ({"without": ["metric"]}, NameUnknownError, "did you mean 'metrics'"),
-        ({"selection": [None, None]}, OptionError, "1 test set and 2 selection"),
+        ({"selection": [None, None]}, OptionError, "1 test set and 2 times `selection`"),
         ({"clean": "da_wtm"}, NameUnknownError, "da_wmt"),
     ],
 )

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from aliquot.cli import options, render
+from aliquot.cli.inspect import show as show_description
 from aliquot.cli.select import show as show_selection
 from aliquot.core.evalset import EvalSet
 from aliquot.core.synthetic import synthetic
@@ -49,12 +50,12 @@ def run(
 
     _headline(console, "1. A campaign (simulated)", f"aliquot inspect {data}")
     save(campaign, data)
-    render.print_result(campaign.describe(), console)
+    show_description(campaign.describe(), console)
 
     _headline(console, "2. Which items should people judge?", f"aliquot select {data} --budget {_BUDGET} -o {chosen}")
     selection = select(campaign, budget=_BUDGET, seed=seed)
     selection.save(chosen, campaign)
-    show_selection(summarise(selection, campaign), chosen)
+    show_selection(selection, summarise(selection, campaign), console, chosen)
 
     _headline(console, "3. People judge only those (simulated judges)")
     answers = selection.of(campaign)

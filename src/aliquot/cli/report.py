@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from aliquot.cli import common, options, render
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import LeftOutWarning, OptionError
-from aliquot.report.findings import choice_table_of
-from aliquot.report.page import PARTS, Report, make_report, require_page
+from aliquot.report.findings import PARTS, read_choices
+from aliquot.report.page import make_report, require_page
 
 _HOW = "How to estimate"
 
@@ -120,7 +118,10 @@ def run(
     if json:
         common.print_json(page.to_dict())
         return
-    show(page, render.console(), output)
+    console = render.console()
+    render.print_result(page, console)
+    written = f"wrote {output} ({page.megabytes:.2f} MB)" if output else "nothing written; give -o report.html"
+    console.print(written, markup=False)
 
 
 def _for_each(files: list[Path] | None, count: int, option: str) -> list[Any]:
@@ -136,24 +137,9 @@ def _for_each(files: list[Path] | None, count: int, option: str) -> list[Any]:
 
 def _load(data: str, judgments: list[Path] | Path | None, reading: dict[str, Any]) -> tuple[Any, Judgments | Any]:
     """Load data and judgments; a table of choices stays a table."""
-    if choice_table_of(data) is not None:
+    if read_choices(data) is not None:
         return data, judgments
-    if judgments is not None and choice_table_of(judgments) is not None:
+    if judgments is not None and read_choices(judgments) is not None:
         evalset: EvalSet = common.load_data(data, **reading)
         return evalset, judgments
     return common.load_with_judgments(data, [judgments] if isinstance(judgments, Path) else judgments, **reading)
-
-
-def show(page: Report, console: Console, output: Path | None) -> None:
-    """Print the verdict of every section, and what was left out."""
-    for one in page.sets:
-        if len(page.sets) > 1:
-            console.print(Text(one.name, style="bold underline"))
-        for section in one.sections:
-            console.print(Text(section.title, style="bold"))
-            console.print(f"{section.verdict}\n", markup=False)
-        for line in one.findings.left_out:
-            console.print(f"note: not in this report: {line}", markup=False)
-    size = len(page.html.encode("utf-8", "replace")) / 1e6
-    console.print(f"wrote {output} ({size:.2f} MB)" if output else "nothing written; give -o report.html", markup=False)
-    render.signature(page.signature, console)

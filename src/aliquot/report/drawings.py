@@ -110,10 +110,10 @@ def draw_shares(*shares: float) -> Html:
 
 
 def draw_parts(parts: Sequence[float], whole: float) -> Html:
-    """Draw the parts of a whole side by side; negative parts are left out."""
+    """Draw the parts of a whole side by side; negative parts are left out, and what is beyond the whole is cut off."""
     start, bars = 0.0, []
     for place, part in enumerate(parts, start=1):
-        size = max(0.0, part) / whole if whole > 0 and math.isfinite(part) else 0.0
+        size = min(max(0.0, part) / whole, 1 - start) if whole > 0 and math.isfinite(part) else 0.0
         bars.append(f'<rect class="part p{place}" x="{100 * start:.2f}%" y="3" width="{100 * size:.2f}%" height="16"/>')
         start += size
     return _svg(bars, _ROW_HEIGHT, "bar")

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import polars as pl
@@ -39,14 +39,18 @@ from aliquot.planning.result import CampaignPlan
 from aliquot.report import datasheet
 from aliquot.report.datasheet import Datasheet
 
-_CELLS_TO_REPLAY = 20_000  # outputs up to which a past campaign is replayed: replays take longer than all the rest
+Part = Literal["agreement", "metrics", "plan", "datasheet"]
+PARTS: tuple[Part, ...] = get_args(Part)
+"""Parts of a report that can be left out."""
+_MAX_REPLAYED = 20_000  # outputs up to which a past campaign is replayed: replays take longer than all the rest
 _CHOICES = ("pairwise", "best-worst", "ranking")
+_TABLES = (".csv", ".tsv", ".parquet", ".xlsx", ".csv.gz", ".tsv.gz")
 
-Part = TypeVar("Part")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Options:
+class ReportOptions:
     """How the parts of a report are made; the defaults are those of the verbs."""
 
     method: str = "auto"
@@ -56,7 +60,7 @@ class Options:
     alpha: float = 0.05
     target: str = "testset"
     preset: str | None = None  # of `clean`
-    parts: frozenset[str] = frozenset({"agreement", "metrics", "plan", "datasheet"})
+    parts: frozenset[str] = frozenset(PARTS)
     seed: int = 0
 
 
@@ -65,19 +69,19 @@ class Findings:
     """The results for one test set; None where the data have nothing to say."""
 
     name: str
-    data: EvalSet | None  # with the human score of the judgments, where there are outputs, scores or sources
-    human: str | None  # the name of that score
-    selection: Selection | None
-    estimates: Estimates | None
-    comparison: Comparison | None
-    choices: pl.DataFrame | None  # the table that the comparison was made of
-    judgments: Judgments | None  # those that the human score is made of, as far as that can be told
-    cleaned: Cleaned | None
-    agreement: Agreement | None
-    metrics: MetricReport | None
-    plan: CampaignPlan | None
-    datasheet: Datasheet | None
-    options: Options
+    options: ReportOptions
+    data: EvalSet | None = None  # with the human score of the judgments, where there are outputs, scores or sources
+    human: str | None = None  # the name of that score
+    selection: Selection | None = None
+    estimates: Estimates | None = None
+    comparison: Comparison | None = None
+    choices: pl.DataFrame | None = None  # the table that the comparison was made of
+    judgments: Judgments | None = None  # those that the human score is made of, or all where that is unknown
+    cleaned: Cleaned | None = None
+    agreement: Agreement | None = None
+    metrics: MetricReport | None = None
+    plan: CampaignPlan | None = None
+    datasheet: Datasheet | None = None
     left_out: tuple[str, ...] = ()
     # sentences for parts that rest on fewer judgments or items than the verb takes; empty where they are the same
     scope: Mapping[str, str] = field(default_factory=dict)
@@ -85,15 +89,17 @@ class Findings:
     @property
     def systems(self) -> tuple[str, ...]:
         """The systems, best first."""
-        rows: tuple[Any, ...] = self.estimates.systems if self.estimates is not None else ()
-        if self.comparison is not None:
-            rows = self.comparison.systems
-        return tuple(row.system for row in rows)
+        return () if self.ranking is None else tuple(row.system for row in self.ranking.systems)
+
+    @property
+    def ranking(self) -> Estimates | Comparison | None:
+        """The result that ranks the systems."""
+        return self.estimates if self.estimates is not None else self.comparison
 
     @property
     def results(self) -> dict[str, Any]:
         """The results that are there, by the verb that gives them."""
-        found = {
+        results = {
             "estimate": self.estimates,
             "compare": self.comparison,
             "clean": self.cleaned,
@@ -101,105 +107,86 @@ class Findings:
             "metrics": self.metrics,
             "plan": self.plan,
         }
-        return {verb: result for verb, result in found.items() if result is not None}
+        return {verb: result for verb, result in results.items() if result is not None}
 
     @property
     def signatures(self) -> dict[str, str]:
         """The lines that reproduce the numbers, by verb."""
-        made = {} if self.selection is None or not self.selection.signature else {"select": self.selection.signature}
-        return made | {verb: result.signature for verb, result in self.results.items()}
+        drawn = {} if self.selection is None or not self.selection.signature else {"select": self.selection.signature}
+        return drawn | {verb: result.signature for verb, result in self.results.items()}
 
 
-def findings(data: Any, selection: Any = None, judgments: Any = None, options: Options | None = None) -> Findings:
+def gather_findings(
+    data: Any, selection: Any = None, judgments: Any = None, options: ReportOptions | None = None
+) -> Findings:
     """Gather what can be said about one test set.
 
     `data` and `judgments` may each be a table of choices (pairwise, best-worst, ranking), which is compared instead of
     estimated; everything else is read as `estimate` reads it.
     """
-    options = options or Options()
-    chosen = None if selection is None else as_selection(selection)
+    options = options or ReportOptions()
+    drawn = None if selection is None else as_selection(selection)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)  # they stand among the notes of the results
-        table = choice_table_of(data)
-        if table is not None:
+        choices = read_choices(data)
+        if choices is not None:
             if judgments is not None:
-                raise OptionError("the data are a table of choices; give the texts as DATA and the choices with -j")
-            return _of_choices(_name(data), None, table, chosen, options)
-        answers = choice_table_of(judgments) if judgments is not None else None
+                raise OptionError(
+                    "the data are a table of choices; give the texts as `data` and the choices as `judgments`",
+                    "judgments",
+                )
+            name = Path(data).name.split(".")[0] if isinstance(data, (str, Path)) else "choices"
+            return _compare_choices(name, None, choices, drawn, options)
+        choices = read_choices(judgments) if judgments is not None else None
         evalset = as_evalset(data)
-        if answers is not None:
-            return _of_choices(evalset.name, evalset, answers, chosen, options)
-        made = None if judgments is None else as_judgments(judgments)
-        found, mismatches = _of_scores(evalset, chosen, made, options)
-    warn_left_out(found.name, mismatches)
-    return found
+        if choices is not None:
+            return _compare_choices(evalset.name, evalset, choices, drawn, options)
+        answers = None if judgments is None else as_judgments(judgments)
+        findings, mismatches = _analyse_scores(evalset, drawn, answers, options)
+    warn_left_out(findings.name, mismatches)
+    return findings
 
 
-def _name(data: Any) -> str:
-    return Path(data).name.split(".")[0] if isinstance(data, (str, Path)) else "choices"
-
-
-def choice_table_of(data: Any) -> pl.DataFrame | None:
+def read_choices(data: Any) -> pl.DataFrame | None:
     """Return the table, if the data (one source or several) are choices between systems."""
     if isinstance(data, (EvalSet, Judgments)):
         return None
     if isinstance(data, (list, tuple)):
-        parts = [table for part in data if (table := choice_table_of(part)) is not None]
+        parts = [table for part in data if (table := read_choices(part)) is not None]
         if 0 < len(parts) < len(data):
             raise DataError("some of the judgment files are choices between systems and some are not; give one kind")
         return stack_tables(parts) if parts else None
-    if isinstance(data, (str, Path)):
-        tables = (".csv", ".tsv", ".parquet", ".xlsx", ".csv.gz", ".tsv.gz")
-        if not (str(data).endswith(tables) and Path(data).is_file()):
-            return None
+    if not isinstance(data, (str, Path)):
+        table = to_polars(data)
+    elif not (str(data).endswith(_TABLES) and Path(data).is_file()):
+        return None
+    else:
         try:
             raw = read_bytes(data)
-            read = read_frame(raw, data) if detect_format(raw, data) == "table" else None
+            table = read_frame(raw, data) if detect_format(raw, data) == "table" else None
         except AliquotError:
-            return None  # whoever loads it says what is wrong
-    else:
-        read = to_polars(data)
-    return read if read is not None and kind_of(read.columns) in _CHOICES else None
+            return None  # loading it raises the error
+    return table if table is not None and kind_of(table.columns) in _CHOICES else None
 
 
-# -- Choices ---------------------------------------------------------------------------------------------------------
-
-
-def _of_choices(
-    name: str, data: EvalSet | None, table: pl.DataFrame, selection: Selection | None, options: Options
+def _compare_choices(
+    name: str, data: EvalSet | None, choices: pl.DataFrame, selection: Selection | None, options: ReportOptions
 ) -> Findings:
-    result = compare(table, None, level=options.level, alpha=options.alpha, seed=options.seed)
+    result = compare(choices, None, level=options.level, alpha=options.alpha, seed=options.seed)
     if not isinstance(result, Comparison):
-        raise DataError(
-            f"{name}: a report is made of choices between systems, not of {type(result).__name__}; use aliquot compare"
-        )
-    return Findings(
-        name=name,
-        data=data,
-        human=None,
-        selection=selection,
-        estimates=None,
-        comparison=result,
-        choices=table,
-        judgments=None,
-        cleaned=None,
-        agreement=None,
-        metrics=None,
-        plan=None,
-        datasheet=None,
-        options=options,
-    )
+        raise DataError(f"{name}: a report needs choices between systems, not {type(result).__name__}; use `compare`")
+    return Findings(name, options, data, selection=selection, comparison=result, choices=choices)
 
 
 # -- Scores ----------------------------------------------------------------------------------------------------------
 
 
-def _of_scores(
-    data: EvalSet, selection: Selection | None, judgments: Judgments | None, options: Options
+def _analyse_scores(
+    data: EvalSet, selection: Selection | None, judgments: Judgments | None, options: ReportOptions
 ) -> tuple[Findings, Sequence[Mismatch]]:
     left_out: list[str] = []
 
-    def attempt(part: str, make: Callable[[], Part]) -> Part | None:
+    def attempt(part: Part, make: Callable[[], T]) -> T | None:
         if part not in options.parts:
             return None
         try:
@@ -226,33 +213,30 @@ def _of_scores(
     )
     mismatches: Sequence[Mismatch] = result.details["mismatches"]
     left_out += [row.sentence for row in mismatches if row.action == "left out"]
-    judged, human = _judged(data, selection, judgments, options)
-    made = _behind(judged, human)
+    judged, human = _keep_judged(data, selection, judgments, options)
+    behind = _find_judgments(judged, human)
     findings = Findings(
-        name=data.name,
-        data=judged,
-        human=human,
-        selection=selection,
+        data.name,
+        options,
+        judged,
+        human,
+        selection,
         estimates=result,
-        comparison=None,
-        choices=None,
-        judgments=made,
+        judgments=behind,
         cleaned=cleaned,
-        agreement=None if made is None else attempt("agreement", lambda: _agreement(judged, made, options)),
-        metrics=attempt("metrics", lambda: _metrics(judged, human, options)) if judged.metrics else None,
-        plan=attempt("plan", lambda: _plan(data, selection, judgments, judged, options)),
-        datasheet=None,
-        options=options,
-        scope=_scope(data, judgments, judged, made, human),
+        agreement=None if behind is None else attempt("agreement", lambda: _measure_agreement(judged, behind, options)),
+        metrics=attempt("metrics", lambda: _measure_metrics(judged, human, options)) if judged.metrics else None,
+        plan=attempt("plan", lambda: _make_plan(data, selection, judgments, judged, options)),
+        scope=_describe_scope(data, judgments, judged, behind, human),
     )
-    sheet = attempt("datasheet", lambda: _datasheet(findings))
+    sheet = attempt("datasheet", lambda: _start_datasheet(findings))
     return replace(findings, datasheet=sheet, left_out=tuple(left_out)), mismatches
 
 
-def _judged(
-    data: EvalSet, selection: Selection | None, judgments: Judgments | None, options: Options
+def _keep_judged(
+    data: EvalSet, selection: Selection | None, judgments: Judgments | None, options: ReportOptions
 ) -> tuple[EvalSet, str]:
-    """The data whose human score is the one that is estimated, and its name."""
+    """Return the data whose human score is the one that is estimated, and its name."""
     if judgments is not None:
         made = of_criterion(judgments, options.criterion, options.human)
         data, _ = with_judgments(data, made, selection, options.human)
@@ -260,12 +244,12 @@ def _judged(
         data = score_of_criterion(data, options.criterion, options.human)
     human = options.human or data.human
     if human is None:
-        raise DataError(f"{data.name}: there is no human score; name it with --human NAME / human=")
+        raise DataError(f"{data.name}: there is no human score; name it with `human`")
     return judged_within(data, selection, human), human
 
 
-def _behind(data: EvalSet, human: str) -> Judgments | None:
-    """The judgments that the score is made of; all of them where that cannot be told."""
+def _find_judgments(data: EvalSet, human: str) -> Judgments | None:
+    """Return the judgments that the score is made of, or all of them where that is unknown."""
     if data.judgments is None:
         return None
     try:
@@ -280,31 +264,31 @@ def _behind(data: EvalSet, human: str) -> Judgments | None:
     return Judgments(table)
 
 
-def _scope(
-    data: EvalSet, judgments: Judgments | None, judged: EvalSet, made: Judgments | None, human: str
+def _describe_scope(
+    data: EvalSet, judgments: Judgments | None, judged: EvalSet, behind: Judgments | None, human: str
 ) -> dict[str, str]:
     """Say where the verb by itself, which knows neither selection nor score, would take more of the data."""
-    given, found = judgments if judgments is not None else data.judgments, {}
-    if given is not None and made is not None and made.answers().height < given.answers().height:
-        found["agreement"] = (
-            f"This is about the {made.answers().height:,} of {given.answers().height:,} judgments "
+    everything, scope = judgments if judgments is not None else data.judgments, {}
+    if everything is not None and behind is not None and behind.answers().height < everything.answers().height:
+        scope["agreement"] = (
+            f"This is about the {behind.answers().height:,} of {everything.answers().height:,} judgments "
             f"that the estimates of '{human}' use; aliquot agreement takes all."
         )
     if human in data.scores:
         items, all_items = (int(np.isfinite(one.score(human)).any(axis=1).sum()) for one in (judged, data))
         if judgments is None and items < all_items:
-            found["metrics"] = (
+            scope["metrics"] = (
                 f"This is about the {items:,} of {all_items:,} judged items that the estimates use; "
                 "aliquot metrics takes all."
             )
-    return found
+    return scope
 
 
-def _agreement(data: EvalSet, judgments: Judgments, options: Options) -> Agreement:
+def _measure_agreement(data: EvalSet, judgments: Judgments, options: ReportOptions) -> Agreement:
     return agreement(replace(data, judgments=judgments), confidence=options.level, seed=options.seed)
 
 
-def _metrics(data: EvalSet, human: str, options: Options) -> MetricReport:
+def _measure_metrics(data: EvalSet, human: str, options: ReportOptions) -> MetricReport:
     return metrics(
         data,
         human,
@@ -315,15 +299,15 @@ def _metrics(data: EvalSet, human: str, options: Options) -> MetricReport:
     )
 
 
-def _plan(
-    data: EvalSet, selection: Selection | None, judgments: Judgments | None, judged: EvalSet, options: Options
+def _make_plan(
+    data: EvalSet, selection: Selection | None, judgments: Judgments | None, judged: EvalSet, options: ReportOptions
 ) -> CampaignPlan:
-    """What other budgets promise, as `plan` says it; a past campaign that is large is not replayed."""
+    """Plan other budgets as `plan` does; a large past campaign is not replayed."""
     present = np.isfinite(judged.human_score())
     cells = present.size
-    if present.all() and cells > _CELLS_TO_REPLAY:
+    if present.all() and cells > _MAX_REPLAYED:
         raise OptionError(f"replaying {cells:,} outputs takes long; run aliquot plan {data.name}")
-    found = plan(
+    result = plan(
         data,
         selection=selection,
         judgments=judgments,
@@ -334,20 +318,20 @@ def _plan(
         target="given" if options.target == "given" else "testset",
         seed=options.seed,
     )
-    if not isinstance(found, CampaignPlan):
+    if not isinstance(result, CampaignPlan):
         raise DataError(f"{data.name}: these data allow no plan")
     items = int(present.any(axis=1).sum())
-    if found.basis == "pilot" and found.judged < items:  # it would contradict the numbers of the other sections
+    if result.basis == "pilot" and result.judged < items:  # it would contradict the numbers of the other sections
         raise DataError(
-            f"{found.judged} of {items} items are judged for all systems, and a plan rests on those only; "
+            f"{result.judged} of {items} items are judged for all systems, and a plan rests on those only; "
             "run aliquot plan"
         )
-    return found
+    return result
 
 
-def _datasheet(found: Findings) -> Datasheet:
-    data = found.data
-    if data is not None and found.judgments is not None:
-        data = replace(data, judgments=found.judgments)
-    results = [found.results[verb] for verb in ("estimate", "agreement", "clean") if verb in found.results]
-    return datasheet.new(data, selection=found.selection, results=results, human=found.human)
+def _start_datasheet(findings: Findings) -> Datasheet:
+    data, results = findings.data, findings.results
+    if data is not None and findings.judgments is not None:
+        data = replace(data, judgments=findings.judgments)
+    used = [results[verb] for verb in ("estimate", "agreement", "clean") if verb in results]
+    return datasheet.new(data, selection=findings.selection, results=used, human=findings.human)

@@ -19,7 +19,9 @@ from aliquot.report import drawings
 
 _WIDE_RANK = 2  # columns from this rank on are hidden on narrow screens
 _MAX_FOLDED = 1000  # rows of a folded rest: a page stays small
-_MAX_NAME = 80  # letters of a name
+MAX_NAME = 80
+"""Letters of a name that a table can hold."""
+_MEASURES = ("number", "scientific", "share")  # kinds of which the first column is set in bold
 _LONG_NAME = 24  # letters from which a column of names has a minimal width
 
 
@@ -30,9 +32,9 @@ def shorten_name(name: str) -> str:
     80
     """
     text = escape.one_line(name)
-    if len(text) <= _MAX_NAME:
+    if len(text) <= MAX_NAME:
         return text
-    half = _MAX_NAME // 2
+    half = MAX_NAME // 2
     return f"{text[: half - 1]}…{text[-half:]}"
 
 
@@ -65,7 +67,7 @@ def render_view(view: View, style: TableStyle | None = None) -> Html:
 
     >>> page = render_view(View("x", [{"system": "<A>", "n": 3}], [Column("system", kind="name"), Column("n")]))
     >>> print(page[page.index("<tbody>") :])
-    <tbody><tr><th scope="row"><bdi>&lt;A&gt;</bdi></th><td class="num">3</td></tr></tbody></table></div>
+    <tbody><tr><th scope="row"><bdi>&lt;A&gt;</bdi></th><td class="num strong">3</td></tr></tbody></table></div>
     """
     style = style or TableStyle()
     parts = [_paragraph(text, style, "intro") for text in view.intro]
@@ -78,7 +80,7 @@ def render_view(view: View, style: TableStyle | None = None) -> Html:
 def render_notes(notes: Iterable[object], style: TableStyle | None = None) -> Html:
     """Return a result's notes, folded away; nothing where there are none."""
     style = style or TableStyle()
-    texts = [_spell_code(style.write_text(str(note))) for note in notes]
+    texts = [_write_text(str(note), style) for note in notes]
     if not texts:
         return Html()
     items = "".join(f'<li dir="auto">{text}</li>' for text in texts)
@@ -87,13 +89,13 @@ def render_notes(notes: Iterable[object], style: TableStyle | None = None) -> Ht
 
 
 def _paragraph(text: str, style: TableStyle, kind: str) -> str:
-    lines = (_spell_code(style.write_text(line)) for line in text.split("\n"))
+    lines = (_write_text(line, style) for line in text.split("\n"))
     return "".join(f'<p class="{kind}">{line}</p>' for line in lines)
 
 
-def _spell_code(html: str) -> str:
-    """Set parameters in backticks as code."""
-    return re.sub(r"`([^`<>]+)`", r"<code>\1</code>", html)
+def _write_text(text: str, style: TableStyle) -> str:
+    """Return a text as HTML, parameters in backticks as code."""
+    return text if isinstance(text, Html) else re.sub(r"`([^`<>]+)`", r"<code>\1</code>", style.write_text(text))
 
 
 def _render_table(view: View, style: TableStyle) -> str:
@@ -143,30 +145,30 @@ class _TableWriter:
     def __init__(self, view: View, columns: Sequence[Column], style: TableStyle) -> None:
         self.view, self.columns, self.style = view, columns, style
         self.sections = None if view.section is None else view.values(view.section)
+        self.main = next((place for place, column in enumerate(columns) if column.kind in _MEASURES), -1)
         self.axes = {place: _bar_axis(view, column) for place, column in enumerate(columns) if column.kind == "bar"}
 
     def table(self, rows: Sequence[int]) -> str:
         """Return a table of these rows."""
-        title = f"<caption>{_spell_code(self.style.write_text(self.view.title))}</caption>" if self.view.title else ""
+        title = f"<caption>{_write_text(self.view.title, self.style)}</caption>" if self.view.title else ""
         head = "".join(self._head(place, column) for place, column in enumerate(self.columns))
         head = f"<thead><tr>{head}</tr></thead>" if any(column.header for column in self.columns) else ""
         body = "".join(self._row(row, rows[place - 1] if place else None) for place, row in enumerate(rows))
-        label = escape.html(self.view.title or self.view.name)
+        has_words = self.view.title and not isinstance(self.view.title, Html)
+        label = escape.html(self.view.title if has_words else self.view.name)
         return (
             f'<div class="scroll" tabindex="0" role="group" aria-label="{label}">'
             f"<table>{title}{head}<tbody>{body}</tbody></table></div>"
         )
 
     def _head(self, place: int, column: Column) -> str:
-        text = self.style.write_text(column.header)
+        text = _write_text(column.header, self.style)
         axis = self.axes.get(place)
         if axis is not None:
             text = f'<span class="hidden">drawn</span>{drawings.draw_axis(axis)}'
-        is_long = column.kind == "name" and any(
-            len(column.cell(value)) > _LONG_NAME for value in _values(self.view, column)
-        )
-        classes = ' class="long"' if is_long else _classes(column)
-        return f'<th scope="col"{classes}>{text}</th>'
+        is_name = column.kind == "name"
+        is_long = is_name and any(len(column.cell(value)) > _LONG_NAME for value in _values(self.view, column))
+        return f'<th scope="col"{_classes(column, "long" if is_long else "")}>{text}</th>'
 
     def _row(self, row: int, before: int | None) -> str:
         starts = self.sections is not None and before is not None and self.sections[row] != self.sections[before]
@@ -178,7 +180,8 @@ class _TableWriter:
         for place, column in enumerate(self.columns):
             tag, scope = ("td", "") if has_name or column.kind != "name" else ("th", ' scope="row"')
             has_name |= column.kind == "name"
-            yield f"<{tag}{scope}{_classes(column)}>{self._content(row, place, column)}</{tag}>"
+            classes = _classes(column, "strong" if place == self.main else "")
+            yield f"<{tag}{scope}{classes}>{self._content(row, place, column)}</{tag}>"
 
     def _content(self, row: int, place: int, column: Column) -> str:
         value = column.value(self.view.rows[row])
@@ -191,7 +194,7 @@ class _TableWriter:
         text = column.cell(value)
         if column.kind == "name":
             return self.style.write_name(text)
-        return self.style.write_text(text) if column.kind == "text" else escape.html(text)
+        return _write_text(text, self.style) if column.kind == "text" else escape.html(text)
 
     def _shade(self, row: int) -> str:
         """Sections take turns in two looks, so that their borders are seen in the picture, too."""
@@ -201,9 +204,10 @@ class _TableWriter:
         return "even" if order.index(self.sections[row]) % 2 else "odd"
 
 
-def _classes(column: Column) -> str:
+def _classes(column: Column, extra: str = "") -> str:
     kind = {"bar": "draw", "name": "", "text": ""}.get(column.kind, "num")
-    names = " ".join(name for name in (kind, "wide" if column.rank >= _WIDE_RANK and kind != "draw" else "") if name)
+    is_wide = column.rank >= _WIDE_RANK and kind != "draw"
+    names = " ".join(name for name in (kind, "wide" if is_wide else "", extra) if name)
     return f' class="{names}"' if names else ""
 
 

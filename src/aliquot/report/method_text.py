@@ -156,89 +156,88 @@ _ESTIMATORS = {
 }
 
 
-def paragraph(found: Findings) -> list[Piece]:
-    """The pieces of the paragraph, in order."""
-    return [*_choices(found)] if found.comparison is not None else [*_scores(found)]
+def write_paragraph(findings: Findings) -> list[Piece]:
+    """Return the pieces of the paragraph, in order."""
+    return list(_choices_text(findings) if findings.comparison is not None else _scores_text(findings))
 
 
-def _scores(found: Findings) -> Iterator[Piece]:
-    result, data = found.estimates, found.data
+def _scores_text(findings: Findings) -> Iterator[Piece]:
+    result, data = findings.estimates, findings.data
     if result is None or data is None:
         return
     judged = [row for row in result.systems if row.n]
     yield f"We compare {len(judged)} systems on {result.population:,} items"
     yield f" of {data.name}, of which {result.judged:,} were judged by people. "
-    if found.selection is not None:
-        yield from _drawn(found)
-    yield from _judges(found)
+    if findings.selection is not None:
+        yield from _selection_text(findings)
+    yield from _judges_text(findings)
     name = parse_spec(result.method).name
     words, key = _ESTIMATORS.get(name, (f" by {result.method}", None))
     yield f"The mean of each system over the whole test set is estimated{words}"
-    yield from _cited(key)
-    helping = data.metrics
-    if name in ("greg", "cv", "multilevel") and helping and result.judged < result.population:
-        listed = ", ".join(helping[:3]) + (f" and {len(helping) - 3} more" if len(helping) > 3 else "")
-        yield f" with the automatic metrics {listed} as auxiliary variables"
+    yield from _cite(key)
+    if name in ("greg", "cv", "multilevel") and data.metrics and result.judged < result.population:
+        more = f" and {len(data.metrics) - 3} more" if len(data.metrics) > 3 else ""
+        yield f" with the automatic metrics {', '.join(data.metrics[:3])}{more} as auxiliary variables"
     yield f", with {result.level:.0%} intervals ({result.interval}). "
-    yield f"Two systems differ if a two-sided test of their means gives p < {found.options.alpha:g} after adjustment"
+    yield f"Two systems differ if a two-sided test of their means gives p < {findings.options.alpha:g} after adjustment"
     yield " for all pairs by Benjamini and Hochberg"
     yield Cite("benjamini1995")
     yield ". "
-    yield from _agreed(found)
-    yield from _measured(found)
-    yield from _closing(found)
+    yield from _agreement_text(findings)
+    yield from _metrics_text(findings)
+    yield from _closing_text(findings)
 
 
-def _drawn(found: Findings) -> Iterator[Piece]:
-    selection = found.selection
+def _selection_text(findings: Findings) -> Iterator[Piece]:
+    selection = findings.selection
     if selection is None:
         return
     name = parse_spec(selection.method).name
-    known = selection.probability is not None
+    is_random = selection.probability is not None
     yield f"The items were chosen by the method {selection.method}"
-    yield from _cited(_SAMPLES.get(name) or ("zouhar2025" if name in _UTILITIES or not known else "sarndal1992"))
-    yield ", with known inclusion probabilities. " if known else ". "
+    yield from _cite(_SAMPLES.get(name) or ("zouhar2025" if name in _UTILITIES or not is_random else "sarndal1992"))
+    yield ", with known inclusion probabilities. " if is_random else ". "
 
 
-def _judges(found: Findings) -> Iterator[Piece]:
-    made = found.judgments
-    if made is None:
+def _judges_text(findings: Findings) -> Iterator[Piece]:
+    judgments = findings.judgments
+    if judgments is None:
         return
-    table = made.answers()
+    table = judgments.answers()
     people, cells = table["annotator"].n_unique(), table.select("item", "system").n_unique()
     yield f"{people} annotator{'s' * (people != 1)} gave {table.height:,} judgments on {cells:,} outputs "
     yield f"({table.height / max(1, cells):.2g} for each). "
-    if found.cleaned is not None:
-        counts = found.cleaned.counts
+    if findings.cleaned is not None:
+        counts = findings.cleaned.counts
         yield f"{counts['marked']:,} of {counts['answers']:,} judgments were left out by the steps "
-        yield ", ".join(step.step for step in found.cleaned.steps if step.applied) + ". "
+        yield ", ".join(step.step for step in findings.cleaned.steps if step.applied) + ". "
 
 
-def _agreed(found: Findings) -> Iterator[Piece]:
-    if found.agreement is None:
+def _agreement_text(findings: Findings) -> Iterator[Piece]:
+    if findings.agreement is None:
         return
-    rows = found.agreement.coefficients.filter((pl.col("kind") == "all") & (pl.col("measure") == "alpha"))
+    rows = findings.agreement.coefficients.filter((pl.col("kind") == "all") & (pl.col("measure") == "alpha"))
     if not rows.height or rows["value"][0] is None:
         return
     row = rows.row(0, named=True)
-    yield f"Krippendorff's alpha ({found.agreement.level}) is {fixed(row['value'], 2)}"
+    yield f"Krippendorff's alpha ({findings.agreement.level}) is {fixed(row['value'], 2)}"
     if row["low"] is not None:
-        yield f" ({found.agreement.confidence:.0%} interval {fixed(row['low'], 2)} to {fixed(row['high'], 2)})"
+        yield f" ({findings.agreement.confidence:.0%} interval {fixed(row['low'], 2)} to {fixed(row['high'], 2)})"
     yield Cite("krippendorff2011")
     yield ". "
 
 
-def _measured(found: Findings) -> Iterator[Piece]:
-    if found.metrics is None or not found.metrics.breakeven:
+def _metrics_text(findings: Findings) -> Iterator[Piece]:
+    if findings.metrics is None or not findings.metrics.breakeven:
         return
-    yield f"{len(found.metrics.metrics)} automatic metrics are compared with people by the number of judgments that "
+    yield f"{len(findings.metrics.metrics)} automatic metrics are compared with people by the number of judgments that "
     yield "each is worth"
     yield Cite("wei2021")
     yield ". "
 
 
-def _choices(found: Findings) -> Iterator[Piece]:
-    result = found.comparison
+def _choices_text(findings: Findings) -> Iterator[Piece]:
+    result = findings.comparison
     if result is None:
         return
     people = f" by {result.annotators} annotator{'s' * (result.annotators != 1)}" if result.annotators else ""
@@ -254,17 +253,17 @@ def _choices(found: Findings) -> Iterator[Piece]:
     yield "are two-sided and adjusted for all pairs after Benjamini and Hochberg"
     yield Cite("benjamini1995")
     yield ". "
-    yield from _closing(found)
+    yield from _closing_text(findings)
 
 
-def _closing(found: Findings) -> Iterator[Piece]:
+def _closing_text(findings: Findings) -> Iterator[Piece]:
     yield f"All numbers were computed with aliquot {__version__}"
     yield Cite("aliquot")
-    lines = [line for verb, line in found.signatures.items() if verb in ("estimate", "compare")]
+    lines = [line for verb, line in findings.signatures.items() if verb in ("estimate", "compare")]
     yield f" ({lines[0]})." if lines else "."
 
 
-def _cited(key: str | None) -> Iterator[Piece]:
+def _cite(key: str | None) -> Iterator[Piece]:
     if key is not None:
         yield Cite(key)
 
@@ -273,47 +272,47 @@ def _cited(key: str | None) -> Iterator[Piece]:
 
 
 def to_markdown(pieces: Sequence[Piece]) -> str:
-    r"""The paragraph as Markdown, with citations in words.
+    r"""Write the paragraph as Markdown, with citations in words.
 
     >>> print(to_markdown(["50% of *A*", Cite("benjamini1995"), "."]))
     50% of \*A\* (Benjamini and Hochberg 1995).
     """
-    return _joined(pieces, lambda text: escape.markdown_cell(f"x{text}x")[1:-1], _in_words)
+    return _join_pieces(pieces, lambda text: escape.markdown_cell(f"x{text}x")[1:-1], _cite_in_words)
 
 
 def to_latex(pieces: Sequence[Piece]) -> str:
-    r"""The paragraph as LaTeX, with natbib's citations.
+    r"""Write the paragraph as LaTeX, with natbib's citations.
 
     >>> print(to_latex(["50% of A", Cite("benjamini1995"), "."]))
     50\% of A \citep{benjamini1995}.
     """
-    return _joined(
+    return _join_pieces(
         pieces, lambda text: escape.plain_latex(" ".join(f"x{text}x".split()))[1:-1], lambda key: rf" \citep{{{key}}}"
     )
 
 
-def _joined(pieces: Sequence[Piece], text: Callable[[str], str], cite: Callable[[str], str]) -> str:
+def _join_pieces(pieces: Sequence[Piece], text: Callable[[str], str], cite: Callable[[str], str]) -> str:
     return "".join(cite(piece.key) if isinstance(piece, Cite) else text(piece) for piece in pieces).strip()
 
 
-def _in_words(key: str) -> str:
+def _cite_in_words(key: str) -> str:
     return f" ({REFERENCES[key].words})"
 
 
-def bibtex(keys: Sequence[str]) -> str:
-    """The entries of these references.
+def to_bibtex(keys: Sequence[str]) -> str:
+    """Write the entries of these references.
 
-    >>> print(bibtex(["benjamini1995"]).splitlines()[0])
+    >>> print(to_bibtex(["benjamini1995"]).splitlines()[0])
     @article{benjamini1995,
     """
-    return "\n".join(_entry(key, REFERENCES[key]) for key in dict.fromkeys(keys))
+    return "\n".join(_bibtex_entry(key, REFERENCES[key]) for key in dict.fromkeys(keys))
 
 
-def _entry(key: str, reference: Reference) -> str:
+def _bibtex_entry(key: str, reference: Reference) -> str:
     fields = "".join(f"  {name} = {{{value}}},\n" for name, value in reference.fields)
     return f"@{reference.kind}{{{key},\n{fields}}}\n"
 
 
-def cited(pieces: Sequence[Piece]) -> list[str]:
-    """The keys of the references, in order of first mention."""
+def list_citations(pieces: Sequence[Piece]) -> list[str]:
+    """Return the keys of the references, in order of first mention."""
     return list(dict.fromkeys(piece.key for piece in pieces if isinstance(piece, Cite)))

@@ -33,7 +33,7 @@ _STYLE = """
 .aliquot-result thead th { font-weight: 400; opacity: .7; border-bottom: 1px solid; vertical-align: bottom; }
 .aliquot-result tbody th { font-weight: 500; min-width: 6em; overflow-wrap: anywhere; }
 .aliquot-result .long { min-width: 16em; }
-.aliquot-result .num { text-align: right; white-space: nowrap; }
+.aliquot-result .strong { font-weight: 600; } .aliquot-result .num { text-align: right; white-space: nowrap; }
 .aliquot-result .draw { min-width: 11em; } .aliquot-result tr.first > * { border-top: 1px solid; }
 .aliquot-result svg { display: block; overflow: visible; }
 .aliquot-result svg text { fill: currentColor; font-size: 11px; }

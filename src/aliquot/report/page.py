@@ -22,18 +22,20 @@ from aliquot._version import __version__
 from aliquot.core import escape
 from aliquot.core.escape import Html
 from aliquot.core.result import Result, signature
+from aliquot.core.view import View
 from aliquot.core.written import latex, markdown
-from aliquot.errors import MissingExtraError, OptionError, unknown_name
+from aliquot.errors import MissingExtraError, OptionError
 from aliquot.io.formats import tables
 from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike
 from aliquot.io.writing import write_bytes
 from aliquot.report import method_text
-from aliquot.report.findings import Findings, Options, findings
+from aliquot.report.blocks import Section, Template, render_block
+from aliquot.report.findings import PARTS, Findings, Part, ReportOptions, gather_findings
+from aliquot.report.html_tables import TableStyle, shorten_name, write_name
+from aliquot.validation import one_of
 
-PARTS = ("agreement", "metrics", "plan", "datasheet")
-"""Parts of a report that can be left out."""
-_LONGEST_NAME = 48
 _ENDINGS = (".html", ".htm")
+_MAX_ROWS = 20  # of a table; the others are folded away
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,25 +43,28 @@ class SetReport(Result):
     """One test set of a report: the sections with their verdicts, the results behind them, texts to paste."""
 
     name: str
-    sections: tuple[Any, ...]  # of aliquot.report.sections.Section
+    sections: tuple[Section, ...]
     findings: Findings
     texts: Mapping[str, str]  # method paragraph and tables, by their kind
 
     def to_frame(self) -> pl.DataFrame:
         """One row per section: the question and its verdict."""
-        rows = [(part.title, part.verdict) for part in self.sections]
+        rows = [(section.title, section.verdict) for section in self.sections]
         return pl.DataFrame(rows, schema=["question", "verdict"], orient="row")
+
+    def views(self) -> tuple[View, ...]:
+        """Return the questions with their answers."""
+        return tuple(View(section.id, intro=(section.title, section.verdict)) for section in self.sections)
 
     def document(self) -> dict[str, Any]:
         """Sections, results of the verbs, texts."""
-        found = self.findings
         return {
             "name": self.name,
-            "sections": [{"id": one.id, "title": one.title, "verdict": one.verdict} for one in self.sections],
-            "results": {verb: result.to_dict() for verb, result in found.results.items()},
+            "sections": [{"id": part.id, "title": part.title, "verdict": part.verdict} for part in self.sections],
+            "results": {verb: result.to_dict() for verb, result in self.findings.results.items()},
             "texts": self.texts,
-            "signatures": found.signatures,
-            "left_out": found.left_out,
+            "signatures": self.findings.signatures,
+            "left_out": self.findings.left_out,
         }
 
 
@@ -73,17 +78,31 @@ class Report(Result):
     signature: str
 
     def __repr__(self) -> str:
-        return f"Report({', '.join(one.name for one in self.sets)}: {len(self.html) / 1e6:.2f} MB)"
+        return f"Report({', '.join(part.name for part in self.sets)}: {self.megabytes:.2f} MB)"
 
-    def save(self, path: str | Path) -> None:  # type: ignore[override]  # one HTML page
+    @property
+    def megabytes(self) -> float:
+        """The size of the page."""
+        return len(self.html.encode("utf-8", "replace")) / 1e6
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is not in the report, and why."""
+        return tuple(f"not in this report: {line}" for part in self.sets for line in part.findings.left_out)
+
+    def save(self, path: str | Path) -> None:
         """Write the page, whole or not at all."""
         require_page(Path(path))
         write_bytes(path, self.html.encode("utf-8", "replace"))
 
     def to_frame(self) -> pl.DataFrame:
         """One row per section: the test set, the question and its verdict."""
-        rows = [(one.name, part.title, part.verdict) for one in self.sets for part in one.sections]
-        return pl.DataFrame(rows, schema=["data", "question", "verdict"], orient="row")
+        return pl.concat(part.to_frame().insert_column(0, pl.lit(part.name).alias("data")) for part in self.sets)
+
+    def views(self) -> tuple[View, ...]:
+        """Return the questions with their answers, test set by test set."""
+        names = [(View(part.name, intro=(part.name,)),) if len(self.sets) > 1 else () for part in self.sets]
+        return tuple(view for name, part in zip(names, self.sets, strict=True) for view in (*name, *part.views()))
 
     def document(self) -> dict[str, Any]:
         """All but the page itself."""
@@ -95,13 +114,13 @@ class Report(Result):
 
 
 def require_page(path: Path) -> None:
-    """Refuse, before any work, an ending that is no page or a machine without Jinja."""
+    """Raise before any work where the ending is not that of a page, or Jinja is not installed."""
     if str(path) != "-" and not path.name.removesuffix(".gz").lower().endswith(_ENDINGS):
         raise OptionError(f"{path}: a report is a page; use .html")
-    _jinja()
+    _import_jinja()
 
 
-def _jinja() -> Any:
+def _import_jinja() -> Any:
     try:
         import jinja2  # noqa: PLC0415  (an extra)
     except ImportError:
@@ -122,7 +141,7 @@ def make_report(
     alpha: float = 0.05,
     target: str = "testset",
     clean: str | None = None,
-    without: Sequence[str] = (),
+    without: Sequence[Part | str] = (),
     examples: int = 20,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
@@ -159,19 +178,18 @@ def make_report(
     >>> [section.id for section in page.sets[0].sections]
     ['best', 'pairs', 'judged', 'trust', 'examples', 'method']
     """
-    _jinja()
-    for part in without:
-        if part not in PARTS:
-            raise unknown_name("part", part, PARTS, "check --without / without=")
-    sets = list(data) if isinstance(data, (list, tuple)) else [data]
-    options = Options(method, human, criterion, level, alpha, target, clean, frozenset(PARTS) - set(without), seed)
-    chosen, answers = _each(selection, len(sets), "selection"), _each(judgments, len(sets), "judgments")
-    found = []
-    for at, (one, drawn, made) in enumerate(zip(sets, chosen, answers, strict=True)):
+    _import_jinja()
+    parts = frozenset(PARTS) - {one_of("without", part, PARTS) for part in without}
+    sources = list(data) if isinstance(data, (list, tuple)) else [data]
+    options = ReportOptions(method, human, criterion, level, alpha, target, clean, parts, seed)
+    selections = _match_sources(selection, len(sources), "selection")
+    answers = _match_sources(judgments, len(sources), "judgments")
+    sets = []
+    for done, inputs in enumerate(zip(sources, selections, answers, strict=True)):
         if progress is not None:
-            progress(at, len(sets))
-        found.append(_set_report(findings(one, drawn, made, options), examples))
-    heading = title or f"Human evaluation: {', '.join(one.name for one in found)}"
+            progress(done, len(sources))
+        sets.append(_report_set(gather_findings(*inputs, options), examples))
+    heading = title or f"Human evaluation: {', '.join(part.name for part in sets)}"
     line = signature(
         "report",
         None,
@@ -181,69 +199,68 @@ def make_report(
         clean=clean,
         without=",".join(without) or None,
         seed=seed,
-        data=",".join(_fingerprint(one.findings) for one in found),
+        data=",".join(_fingerprint(part.findings) for part in sets),
     )
-    return Report(heading, tuple(found), render(heading, found, line), line)
+    return Report(heading, tuple(sets), render_page(heading, sets, line), line)
 
 
-def _each(given: Any, count: int, what: str) -> list[Any]:
-    """One for each test set; None for none; several judgments for one test set are all about it."""
-    if given is None:
+def _match_sources(inputs: Any, count: int, parameter: str) -> list[Any]:
+    """Return one input for each test set, None for none; several judgments for one test set are all about it."""
+    if inputs is None:
         return [None] * count
-    several = list(given) if isinstance(given, (list, tuple)) else [given]
-    if count == 1 and len(several) > 1 and what == "judgments":
+    several = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    if count == 1 and len(several) > 1 and parameter == "judgments":
         return [several]
     if len(several) != count:
         raise OptionError(
-            f"{count} test set{'s' * (count != 1)} and {len(several)} {what}: give one for each, in the "
-            "same order, or none"
+            f"{count} test set{'s' * (count != 1)} and {len(several)} times `{parameter}`: give it once for each, in "
+            "the same order, or not at all",
+            parameter,
         )
     return several
 
 
-def _fingerprint(found: Findings) -> str:
-    if found.comparison is not None:
-        return found.comparison.signature.rpartition("data:")[2]
-    return "" if found.data is None else found.data.fingerprint
+def _fingerprint(findings: Findings) -> str:
+    if findings.comparison is not None:
+        return findings.comparison.signature.rpartition("data:")[2]
+    return "" if findings.data is None else findings.data.fingerprint
 
 
-def _set_report(found: Findings, most: int) -> SetReport:
-    from aliquot.report import campaign_sections, sections  # noqa: PLC0415  (they need markupsafe, of an extra)
-    from aliquot.report.examples import examples  # noqa: PLC0415
+def _report_set(findings: Findings, max_examples: int) -> SetReport:
+    from aliquot.report import campaign_sections, sections  # noqa: PLC0415  (slow to import)
+    from aliquot.report.examples import show_examples  # noqa: PLC0415  (likewise)
 
-    texts = paste_texts(found)
-    makers: tuple[Callable[[], Any], ...] = (
-        lambda: sections.best(found),
-        lambda: sections.pairs(found),
-        lambda: campaign_sections.judged(found),
-        lambda: campaign_sections.trust(found),
-        lambda: campaign_sections.metrics(found),
-        lambda: examples(found, most),
-        lambda: sections.enough(found),
-        lambda: _method(found, texts),
+    texts = write_paste_texts(findings)
+    parts = (
+        sections.rank_systems(findings),
+        sections.compare_pairs(findings),
+        campaign_sections.describe_campaign(findings),
+        campaign_sections.check_trust(findings),
+        campaign_sections.assess_metrics(findings),
+        show_examples(findings, max_examples),
+        sections.judge_budget(findings),
+        _describe_method(findings, texts),
     )
-    made = tuple(section for section in (make() for make in makers) if section is not None)
-    return SetReport(found.name, made, found, texts)
+    return SetReport(findings.name, tuple(part for part in parts if part is not None), findings, texts)
 
 
 # -- Texts to paste --------------------------------------------------------------------------------------------------
 
 
-def paste_texts(found: Findings) -> dict[str, str]:
-    """The method paragraph, the references and the table of systems, for each medium."""
-    pieces = method_text.paragraph(found)
-    keys = method_text.cited(pieces) + (["shimorina2022"] if found.datasheet is not None else [])
-    result = found.estimates if found.estimates is not None else found.comparison
-    if result is None:
+def write_paste_texts(findings: Findings) -> dict[str, str]:
+    """Return the method paragraph, the references and the table of systems, for each medium."""
+    if findings.ranking is None:
         return {}
-    frame = result.to_frame()
-    narrow = [name for name in _COLUMNS if name in frame.columns]
+    pieces = method_text.write_paragraph(findings)
+    keys = method_text.list_citations(pieces) + (["shimorina2022"] if findings.datasheet is not None else [])
+    frame = findings.ranking.to_frame()
+    narrow = frame.select(name for name in _COLUMNS if name in frame.columns)
     return {
         "method.md": method_text.to_markdown(pieces),
         "method.tex": method_text.to_latex(pieces),
-        "references.bib": method_text.bibtex(keys),
-        "systems.tex": latex(frame.select(narrow)),
-        "systems.md": markdown(frame.select(narrow)),
+        "references.bib": method_text.to_bibtex(keys),
+        "systems.tex": latex(narrow),
+        "systems.md": markdown(narrow),
         "systems.csv": tables.format_csv(frame),
     }
 
@@ -265,24 +282,23 @@ _COLUMNS = (
 """Columns of the tables for papers; the CSV has all."""
 
 
-def _method(found: Findings, texts: Mapping[str, str]) -> Any:
-    from aliquot.report.datasheet import check, render  # noqa: PLC0415
-    from aliquot.report.sections import Section  # noqa: PLC0415
+def _describe_method(findings: Findings, texts: Mapping[str, str]) -> Section:
+    from aliquot.report.datasheet import check, render  # noqa: PLC0415  (slow to import)
 
-    sheet, rendered = found.datasheet, ""
+    sheet, page = findings.datasheet, Html()
     says = "Every number can be computed again: the signatures below hold method, seed and a digest of the data."
     if sheet is not None:
         status = check(sheet)
         says += f" The datasheet (HEDS 2.0) has {status.answered} of {status.questions} answers."
-        rendered = _lowered(render(sheet, "html", fragment=True))
-    shown = {
+        page = Html(render(sheet, "html", fragment=True, level=4))
+    values = {
         "texts": texts,
-        "signatures": found.signatures,
-        "datasheet": rendered,
-        "left_out": found.left_out,
+        "signatures": findings.signatures,
+        "datasheet": page,
+        "left_out": findings.left_out,
         "labels": _LABELS,
     }
-    return Section("method", "Method: texts to paste, and how to reproduce", says, "method.html", shown)
+    return Section("method", "Method: texts to paste, and how to reproduce", says, [Template("method.html", values)])
 
 
 _LABELS = {
@@ -295,25 +311,24 @@ _LABELS = {
 }
 
 
-def _lowered(page: str) -> str:
-    """The datasheet inside another page: headings two levels down, ids and links to them left out."""
-    body = re.sub(r"<nav>.*?</nav>", "", page, flags=re.DOTALL)
-    body = re.sub(r' id="[^"]*"', "", body)
-    return re.sub(r"(</?h)([1-4])\b", lambda found: f"{found.group(1)}{min(6, int(found.group(2)) + 3)}", body)
-
-
 # -- The page --------------------------------------------------------------------------------------------------------
 
 
-def render(title: str, sets: Sequence[SetReport], line: str) -> str:
+def render_page(title: str, sets: Sequence[SetReport], line: str) -> str:
     """Return the page."""
-    style, script = _file("page.css"), _file("page.js")
+    style, script = _read_template("page.css"), _read_template("page.js")
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    template = _environment().get_template("page.html")
-    page: str = template.render(
+    names = _Names([name for part in sets for name in part.findings.systems])
+    tables_style = TableStyle(names.write_name, names.write_text, _MAX_ROWS, max_columns=20, folds=True)
+    environment = _make_environment()
+
+    def render_template(name: str, values: Mapping[str, Any]) -> str:
+        return str(environment.get_template(name).render(s=values, who=names.write_name))
+
+    page: str = environment.get_template("page.html").render(
         title=title,
         sets=sets,
         signature=line,
@@ -321,7 +336,8 @@ def render(title: str, sets: Sequence[SetReport], line: str) -> str:
         style=Html(style),
         script=Html(script),
         policy=policy,
-        letters=_letters([name for one in sets for name in one.findings.systems]),
+        named=names.write_text,
+        show=lambda block: render_block(block, tables_style, render_template),
     )
     return page
 
@@ -331,20 +347,20 @@ def _digest(text: str) -> str:
 
 
 @cache
-def _file(name: str) -> str:
+def _read_template(name: str) -> str:
     return (resources.files("aliquot.report") / "templates" / name).read_text("utf-8")
 
 
 @cache
-def _environment() -> Any:
-    jinja2 = _jinja()
+def _make_environment() -> Any:
+    jinja2 = _import_jinja()
 
     def shown(value: Any) -> Any:
         """Escape every text by the rules of the one place for it, controls included."""
         return escape.html(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_file),
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(_read_template),
         autoescape=True,
         finalize=shown,
         undefined=jinja2.StrictUndefined,
@@ -352,62 +368,47 @@ def _environment() -> Any:
         lstrip_blocks=True,
         extensions=[],
     )
-    environment.filters["who"] = jinja2.pass_context(_who)
-    environment.filters["named"] = jinja2.pass_context(_named)
-    environment.filters["sheet"] = Html  # the datasheet's own page, escaped by its renderer
-    return environment
 
 
 # -- Names, and the letters that stand for them where the reader wants to be blind -----------------------------------
 
 
-def _letters(systems: Sequence[str]) -> dict[str, str]:
-    """A letter for each system, in an order that says nothing about its rank."""
+class _Names:
+    """Writes systems' names, each with its letter, of which the page shows one."""
+
+    def __init__(self, systems: Sequence[str]) -> None:
+        self.letters = assign_letters(systems)
+        longest_first = sorted(self.letters, key=len, reverse=True)
+        self.pattern = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in longest_first) or "(?!)")
+
+    def write_name(self, name: str) -> Html:
+        """Return a system's name with its letter, or any other name."""
+        letter = self.letters.get(name)
+        if letter is None:
+            return write_name(name)
+        named = f'<span class="named">{escape.html(shorten_name(name))}</span>'
+        return Html(f'<bdi class="who">{named}<span class="letter">{letter}</span></bdi>')
+
+    def write_text(self, sentence: str) -> Html:
+        """Return a sentence in which every system's name has its letter."""
+        pieces, end = [], 0
+        for match in self.pattern.finditer(sentence):
+            pieces += [escape.html(sentence[end : match.start()]), self.write_name(match.group())]
+            end = match.end()
+        return Html("".join([*pieces, escape.html(sentence[end:])]))
+
+
+def assign_letters(systems: Sequence[str]) -> dict[str, str]:
+    """Return a letter for each system, in an order that says nothing about its rank."""
     order = sorted(set(systems), key=lambda name: hashlib.sha256(name.encode("utf-8", "replace")).digest())
-    return {name: f"System {_letter(at)}" for at, name in enumerate(order)}
+    return {name: f"System {_letter(place)}" for place, name in enumerate(order)}
 
 
-def _letter(at: int) -> str:
-    """A, B, ..., Z, AA, AB, ...
+def _letter(place: int) -> str:
+    """Return A, B, ..., Z, AA, AB, ...
 
     >>> _letter(0), _letter(25), _letter(26)
     ('A', 'Z', 'AA')
     """
-    rest, place = divmod(at, 26)
-    return (_letter(rest - 1) if rest else "") + chr(ord("A") + place)
-
-
-def short_name(name: str) -> str:
-    """A name that is longer than a table can hold, without its middle.
-
-    >>> len(short_name("x" * 300))
-    48
-    """
-    if len(name) <= _LONGEST_NAME:
-        return name
-    half = (_LONGEST_NAME - 1) // 2
-    return f"{name[:half]}…{name[-half - 1 :]}"
-
-
-def _who(context: Any, name: str) -> Any:
-    """A system's name, and its letter, of which the page shows one."""
-    letter = context["letters"].get(name)
-    if letter is None:
-        return Html(f"<bdi>{escape.html(short_name(name))}</bdi>")
-    return Html(
-        f'<bdi class="who"><span class="named">{escape.html(short_name(name))}</span>'
-        f'<span class="letter">{letter}</span></bdi>'
-    )
-
-
-def _named(context: Any, sentence: str) -> Any:
-    """A sentence in which every system's name can be blinded."""
-    names = sorted(context["letters"], key=len, reverse=True)
-    if not names:
-        return sentence
-    pattern = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in names))
-    pieces, at = [], 0
-    for hit in pattern.finditer(sentence):
-        pieces += [escape.html(sentence[at : hit.start()]), str(_who(context, hit.group()))]
-        at = hit.end()
-    return Html("".join([*pieces, escape.html(sentence[at:])]))
+    rest, last = divmod(place, 26)
+    return (_letter(rest - 1) if rest else "") + chr(ord("A") + last)

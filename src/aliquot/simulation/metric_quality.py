@@ -16,7 +16,8 @@ import polars as pl
 
 from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
-from aliquot.core.result import Result, signature
+from aliquot.core.result import signature
+from aliquot.core.shown import Shown
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.meta import SHARES, parity, random_spa
@@ -42,7 +43,7 @@ class QualityRow:
 
 
 @dataclass(frozen=True, eq=False)
-class MetricQuality(Result):
+class MetricQuality(Shown):
     """The result of `simulate --by-metric`."""
 
     rows: tuple[QualityRow, ...]

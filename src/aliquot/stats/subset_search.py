@@ -175,13 +175,13 @@ def _solve_relaxation(utility: FloatArray, cost: FloatArray, capacity: float) ->
 
 def _greedy(cost: FloatArray, capacity: float) -> IntArray:
     """Take items in their order whenever they fit; in runs, so that 100,000 items need a few passes only."""
-    runs: list[IntArray] = []
+    taken: list[IntArray] = []
     rest, room = np.arange(len(cost)), capacity
     while len(rest := rest[cost[rest] <= room]):
         run = int(np.searchsorted(np.cumsum(cost[rest]), room, side="right"))
-        runs.append(rest[:run])
+        taken.append(rest[:run])
         rest, room = rest[run:], room - math.fsum(cost[rest[:run]])
-    return np.concatenate([np.arange(0), *runs])
+    return np.concatenate([np.arange(0), *taken])
 
 
 def _solve_core(

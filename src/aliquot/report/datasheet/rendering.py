@@ -20,7 +20,14 @@ FORMATS = {"markdown": (".md", ".markdown"), "latex": (".tex", ".latex"), "html"
 """The formats, with the endings of their files."""
 
 
-def render(sheet: Datasheet, format: str = "markdown", *, full: bool = False, fragment: bool = False) -> str:  # noqa: A002
+def render(
+    sheet: Datasheet,
+    format: str = "markdown",  # noqa: A002
+    *,
+    full: bool = False,
+    fragment: bool = False,
+    level: int = 1,
+) -> str:
     """Write a datasheet for readers.
 
     Args:
@@ -28,6 +35,7 @@ def render(sheet: Datasheet, format: str = "markdown", *, full: bool = False, fr
         format: "markdown", "latex" or "html" (one page that needs nothing else).
         full: show the options that were not chosen, too.
         fragment: LaTeX and HTML without the frame of a document, to be put into another one.
+        level: HTML: the level of the title; below 1 there are no table of contents and no anchors.
 
     >>> from aliquot.report.datasheet.sheet import blank
     >>> print(render(blank().with_answer("1.2", "N/A"))[:56])
@@ -43,7 +51,7 @@ def render(sheet: Datasheet, format: str = "markdown", *, full: bool = False, fr
     page = Page(sheet.name, status, tuple(_blocks(sheet, full)), signatures)
     if format == "markdown":
         return to_markdown(page)
-    return to_latex(page, fragment=fragment) if format == "latex" else to_html(page, fragment=fragment)
+    return to_latex(page, fragment=fragment) if format == "latex" else to_html(page, fragment=fragment, level=level)
 
 
 # -- The contents of a page, whatever the format: headings and entries in order --------------------------------------
@@ -226,27 +234,31 @@ nav ul { columns: 2; padding-left: 1.2rem; } code { overflow-wrap: anywhere; fon
 """
 
 
-def to_html(page: Page, *, fragment: bool = False) -> str:
-    """Return the sheet as an HTML page, or only what goes into a page's body."""
+def to_html(page: Page, *, fragment: bool = False, level: int = 1) -> str:
+    """Return the sheet as an HTML page, or only what goes into a page's body, its title a heading of this level."""
+    headings = [f"h{min(6, level + depth)}" for depth in range(4)]
     title = f"{TITLE}: {escape.html(page.name)}"
     contents: list[str] = []
     lines: list[str] = []
     parts = 0
     for block in page.blocks:
         if isinstance(block, Entry):
-            lines += _html_entry(block)
+            lines += _html_entry(block, headings[3])
             continue
         text, anchor = f"{block.number} {escape.html(block.title)}", ""
-        if block.level == 2:
+        if block.level == 2 and level == 1:
             parts += 1
             anchor = f' id="part-{parts}"'
             contents.append(f'<li><a href="#part-{parts}">{text}</a></li>')
-        lines.append(f"<h{block.level}{anchor}>{text}</h{block.level}>")
+        heading = headings[block.level - 1]
+        lines.append(f"<{heading}{anchor}>{text}</{heading}>")
     if page.signatures:
         signatures = [f"<li><code>{escape.html(signature)}</code></li>" for signature in page.signatures]
-        lines += ["<h2>How this sheet was filled in</h2>", "<ul>", *signatures, "</ul>"]
-    head = [f"<h1>{title}</h1>", f'<p class="status">{escape.html(page.status)}</p>']
-    body = "\n".join([*head, "<nav><ul>", *contents, "</ul></nav>", *lines]) + "\n"
+        lines += [f"<{headings[1]}>How this sheet was filled in</{headings[1]}>", "<ul>", *signatures, "</ul>"]
+    head = [f"<{headings[0]}>{title}</{headings[0]}>", f'<p class="status">{escape.html(page.status)}</p>']
+    if contents:
+        head += ["<nav><ul>", *contents, "</ul></nav>"]
+    body = "\n".join([*head, *lines]) + "\n"
     if fragment:
         return body
     return (
@@ -256,8 +268,8 @@ def to_html(page: Page, *, fragment: bool = False) -> str:
     )
 
 
-def _html_entry(entry: Entry) -> Iterator[str]:
-    yield f'<h4>{entry.number} {escape.html(entry.title)}</h4>\n<p class="ask">{escape.html(entry.ask)}'
+def _html_entry(entry: Entry, heading: str) -> Iterator[str]:
+    yield f'<{heading}>{entry.number} {escape.html(entry.title)}</{heading}>\n<p class="ask">{escape.html(entry.ask)}'
     yield f'<span class="heds">({escape.html(entry.in_heds)})</span></p>'
     yield f'<div class="answer{" open" * (entry.missing == "not answered")}">'
     if entry.missing:
