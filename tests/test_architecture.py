@@ -32,8 +32,8 @@ LEVEL = {
     "cli": 11,
     "__main__": 12,
 }
-# Selection.load, Selection.save, EvalSet.from_frame and Judgments of a pandas table are shortcuts into io.
-EXCEPTIONS = {("core/selection.py", "io"), ("core/evalset.py", "io"), ("core/judgments.py", "io")}
+# Selection.load, Selection.save, Result.save, EvalSet.from_frame and Judgments of a pandas table are shortcuts into io.
+EXCEPTIONS = {(f"core/{name}.py", "io") for name in ("selection", "result", "evalset", "judgments")}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 

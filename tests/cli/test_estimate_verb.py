@@ -252,7 +252,8 @@ def test_markdown(estimated, files, tmp_path, pairs):
     estimated(*files.three, "-o", tmp_path / "out.md", *(["--pairs"] if pairs else []))
     lines = (tmp_path / "out.md").read_text().splitlines()
     names = [cell.strip() for cell in lines[0].strip("|").split("|")]
-    assert [name for name in names if name != "proxy_correlation"] == (PAIR if pairs else SYSTEM)
+    systems = ["system", "estimate", "se", "interval", "n", "worth", "rank", "P(best)", "cluster"]
+    assert names == (["better", "worse", "difference", "interval", "p", "adjusted", "p full"] if pairs else systems)
     assert set(lines[1]) <= set("|-: ")
     assert len(lines) == 2 + (10 if pairs else 5)
     assert all(line.count("|") == len(names) + 1 for line in lines)
@@ -265,7 +266,7 @@ def test_latex_is_a_whole_tabular(estimated, campaign, files, tmp_path):
     assert text.startswith(r"\begin{tabular}{l")
     assert text.endswith("\\end{tabular}\n")
     assert r"GPT\_4 \& co" in text
-    assert r"effective\_n" in text
+    assert "P(best)" in text
     assert text.count(r"\\") == 6
     assert not re.search(r"(?<!\\)[_%#]", text)
 
@@ -352,7 +353,7 @@ def test_systems_may_be_chosen(estimated, files):
         (("--systems", "sys9"), "unknown system 'sys9'"),
         (("--selection", "nowhere.jsonl"), "nowhere.jsonl"),
         (("--judgments", "nowhere.csv"), "nowhere.csv"),
-        (("-o", "{dir}/out.xlsx"), "unknown ending for estimates"),
+        (("-o", "{dir}/out.xlsx"), "unknown ending; use .json, .csv"),
         (("--sequential",), "--range LOW,HIGH"),
         (("--intervall", "t"), "--intervall"),
     ],

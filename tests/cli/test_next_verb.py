@@ -163,7 +163,7 @@ def test_a_budget_ends_it(following):
         (("--question", "sys1:sys1"), "not a pair of two systems"),
         (("--question", "means", "--margin", "-1"), "margin"),
         (("--unit", "page"), "unknown unit 'page'"),
-        (("--scale", "stars"), "no scale 'stars'"),
+        (("--scale", "stars"), "unknown scale 'stars'"),
         (("--target", "beyond"), "unknown target of a sequence 'beyond'"),
         (("--unit", "pair", "--target", "given"), "--target is for cells"),
         (("--cost", "euros"), "unknown cost 'euros'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from datetime import date
@@ -12,7 +13,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+import aliquot
 from aliquot.core.result import Result, frame_of, plain
+from aliquot.errors import OptionError
 
 
 @dataclass(frozen=True)
@@ -79,3 +82,27 @@ def test_frame_of_has_the_same_types_with_and_without_rows() -> None:
     assert full["mean"].to_list()[0] == 1.0
     assert full["span"].to_list() == [None, [1, 2]]
     assert empty.columns == list(full.columns)
+
+
+@pytest.mark.parametrize("name", ["out.json", "out.csv", "out.tsv", "out.parquet", "out.md", "out.tex"])
+def test_save_writes_by_the_ending(tmp_path, name):
+    description = aliquot.synthetic(items=20, systems=3, seed=1).describe()
+    description.save(tmp_path / name)
+    content = (tmp_path / name).read_bytes()
+    if name == "out.json":
+        assert json.loads(content) == json.loads(json.dumps(description.to_dict()))
+    elif name == "out.parquet":
+        assert pl.read_parquet(content).equals(description.to_frame())
+    elif name.endswith("sv"):
+        table = pl.read_csv(content, separator="," if name == "out.csv" else "\t")
+        assert table["name"].to_list() == ["human", "metricA", "metricB", "metricC"]
+    else:
+        assert all(score.name in content.decode() for score in description.scores)
+        assert content.decode().count("metricA") == 1
+
+
+def test_save_refuses_other_endings(tmp_path):
+    description = aliquot.synthetic(items=20, systems=3, seed=1).describe()
+    with pytest.raises(OptionError, match=r"unknown ending; use .json, .csv, .tsv, .parquet, .md or .tex"):
+        description.save(tmp_path / "out.pdf")
+    assert list(tmp_path.iterdir()) == []

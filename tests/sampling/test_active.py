@@ -237,7 +237,7 @@ def test_mistakes_are_told():
     with pytest.raises(OptionError, match="budget of 61"):
         Casf(CAMPAIGN, 61)
     sampler = Casf(CAMPAIGN, 10, batches=2)
-    with pytest.raises(NameUnknownError, match="no item"):
+    with pytest.raises(NameUnknownError, match="unknown item"):
         sampler.tell({"nothing": [1.0, 2.0, 3.0]})
     with pytest.raises(OptionError, match="a number of items"):
         Casf(CAMPAIGN, "20%")  # type: ignore[arg-type]

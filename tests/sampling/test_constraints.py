@@ -150,7 +150,7 @@ def test_included_items_are_paid_first():
 
 @pytest.mark.parametrize("options", [{"include": [999]}, {"exclude_items": [999]}, {"include": ["100"]}])
 def test_unknown_items_are_named(options):
-    with pytest.raises(NameUnknownError, match="no item"):
+    with pytest.raises(NameUnknownError, match="unknown item"):
         select(small(), "metric_avg", 5, **options)
 
 

@@ -202,7 +202,7 @@ def test_a_report_has_every_form():
     assert document["means"][learned.chosen] == learned.mean()
     assert document["signature"].startswith("aliquot:")
     assert [one["name"] for one in document["trained_on"]] == ["past1-en-de", "past2-en-de"]
-    with pytest.raises(NameUnknownError, match="no candidate"):
+    with pytest.raises(NameUnknownError, match="unknown candidate"):
         learned.mean("nothing")
 
 
@@ -247,7 +247,7 @@ def test_mistakes_are_told():
         learn([])
     with pytest.raises(NameUnknownError, match="unknown target 'metric_vra'; did you mean 'metric_var'"):
         learn(PAST, "metric_vra")
-    with pytest.raises(NameUnknownError, match="no kind of features"):
+    with pytest.raises(NameUnknownError, match="unknown kind of features"):
         learn(PAST, features="heavy")
     with pytest.raises(OptionError, match="n-grams are features already"):
         learn(PAST, features="embed", encoder="ngrams")

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
-import msgspec
 import polars as pl
 
 from aliquot.cli import NOTES
@@ -19,13 +18,14 @@ from aliquot.cli.options import Reading
 from aliquot.cli.render import busy
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
-from aliquot.core.result import plain
+from aliquot.core.result import Result
 from aliquot.errors import OptionError, OutputError, unknown_name
 from aliquot.io import load as io_load
-from aliquot.io.formats import tables
+from aliquot.io import result_files
 from aliquot.io.journal import journal_path
 from aliquot.io.overwrite import register_output
-from aliquot.io.writing import require_writable_path, resolve_ending, write_bytes
+from aliquot.io.result_files import encode_json
+from aliquot.io.writing import require_writable_path, resolve_ending
 
 
 def names(text: str | None) -> list[str]:
@@ -131,7 +131,7 @@ def _known_systems(text: str, evalset: EvalSet, option: str) -> list[str]:
 
 def print_json(document: dict[str, Any]) -> None:
     """Print one JSON document; undefined numbers are null, and warnings stand among its notes."""
-    text = to_json(with_notes(document)).decode()
+    text = encode_json(with_notes(document)).decode()
     if (sys.stdout.encoding or "utf-8").lower().replace("-", "") != "utf8":  # any reader of JSON knows \u00fc
         text = json.dumps(json.loads(text), indent=2)
     sys.stdout.write(text + "\n")
@@ -144,20 +144,14 @@ def with_notes(document: dict[str, Any]) -> dict[str, Any]:
     return document | {"notes": [*own, *told]} if own or told else document
 
 
-def to_json(document: Any) -> bytes:
-    """Encode results and numpy numbers too; NaN becomes null."""
-    return msgspec.json.format(msgspec.json.encode(document, enc_hook=plain), indent=2)
+def save_result(result: Result, path: Path, table: str | None = None) -> None:
+    """Write a result by the path's ending, as `Result.save` does, with all notes in its JSON document."""
+    result.save(path, table, document=with_notes(result.to_dict()))
 
 
 def write_result(table: pl.DataFrame, document: dict[str, Any], path: Path) -> None:
     """Write a result by the path's ending: .json, .csv, .tsv or .parquet; JSON to standard output ("-")."""
-    name = resolve_ending(path, ".json")
-    if name.endswith(".json"):
-        write_bytes(path, to_json(with_notes(document)) + b"\n")
-    elif name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet")):
-        tables.write(table, path)
-    else:
-        raise OptionError(f"{path}: unknown ending; use .json, .csv, .tsv or .parquet")
+    result_files.write_result(path, with_notes(document), lambda: table)
 
 
 def require_picture(path: Path | None, picture: str | None = None, known: Sequence[str] = ()) -> None:

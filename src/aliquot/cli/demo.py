@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.text import Text
 
 from aliquot.cli import options, render
-from aliquot.cli.inspect import show as show_description
 from aliquot.cli.select import show as show_selection
 from aliquot.core.evalset import EvalSet
 from aliquot.core.synthetic import synthetic
@@ -50,12 +49,12 @@ def run(
 
     _headline(console, "1. A campaign (simulated)", f"aliquot inspect {data}")
     save(campaign, data)
-    show_description(campaign.describe(), console)
+    render.print_result(campaign.describe(), console)
 
     _headline(console, "2. Which items should people judge?", f"aliquot select {data} --budget {_BUDGET} -o {chosen}")
     selection = select(campaign, budget=_BUDGET, seed=seed)
     selection.save(chosen, campaign)
-    show_selection(selection, summarise(selection, campaign), console, chosen)
+    show_selection(summarise(selection, campaign), chosen)
 
     _headline(console, "3. People judge only those (simulated judges)")
     answers = selection.of(campaign)

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from aliquot.cli import common, options, render
-from aliquot.cli.render import latex, markdown
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.selection import Selection
@@ -17,8 +16,7 @@ from aliquot.errors import LeftOutWarning, OptionError
 from aliquot.estimation.estimate import Estimates, estimate
 from aliquot.estimation.notes import UNKNOWN_CHANCES
 from aliquot.estimation.sequential import sequential as replay_in_time
-from aliquot.io.formats import tables
-from aliquot.io.writing import resolve_ending, write_bytes
+from aliquot.io.writing import resolve_ending
 
 _HOW = "How to estimate"
 PICTURES = ("systems", "pairs")
@@ -171,7 +169,7 @@ def run(
             metrics=common.names(metrics) or None,
         )
     if output is not None:
-        write(result, output, pairs=pairs)
+        common.save_result(result, output, "pairs" if pairs else None)
     common.draw(plot, lambda: _figure(result, picture))
     if json:
         common.print_json(result.to_dict())
@@ -186,25 +184,6 @@ def _figure(result: Estimates, picture: str) -> Any:
     from aliquot.report.figures.systems import forest_figure, pairs_figure  # noqa: PLC0415  (matplotlib is an extra)
 
     return pairs_figure(result) if picture == "pairs" else forest_figure(result)
-
-
-# -- writing -------------------------------------------------------------------------------------------------------
-
-
-def write(result: Estimates, path: Path, *, pairs: bool = False) -> None:
-    """Write systems (or pairs) by the path's ending: .csv, .tsv, .parquet, .json, .md or .tex; "-" is JSON."""
-    frame = result.pairs_frame() if pairs else result.to_frame()
-    name = resolve_ending(path, ".json")
-    if name.endswith(".json"):
-        write_bytes(path, common.to_json(common.with_notes(result.to_dict())) + b"\n")
-    elif name.endswith(".md"):
-        write_bytes(path, markdown(frame).encode())
-    elif name.endswith(".tex"):
-        write_bytes(path, latex(frame).encode())
-    elif name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet")):
-        tables.write(frame, path)
-    else:
-        raise OptionError(f"{path}: unknown ending for estimates; use .csv, .tsv, .parquet, .json, .md or .tex")
 
 
 # -- in time order -------------------------------------------------------------------------------------------------
@@ -246,7 +225,7 @@ def _sequential(
     if output is not None:
         if not resolve_ending(output, ".json").endswith(".json"):
             raise OptionError(f"{output}: a replay is written as .json")
-        write_bytes(output, common.to_json(outcome.to_dict()) + b"\n")
+        outcome.save(output)
     if json:
         common.print_json(outcome.to_dict())
     else:

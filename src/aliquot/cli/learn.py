@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from aliquot.cli import common, options, render
-from aliquot.sampling.learn import Learned, learn
+from aliquot.sampling.learn import learn
 from aliquot.sampling.text_vectors import DEFAULT_MODEL
-from aliquot.sampling.training import BASELINE
 
 
 def run(
@@ -57,31 +54,6 @@ def run(
     if json:
         common.print_json(learned.to_dict())
     else:
-        show(learned, render.console(), output)
-
-
-def show(learned: Learned, console: Console, output: Path | None) -> None:
-    """Print how well each part left out is predicted."""
-    sources = sum(count for _, _, count in learned.model.trained_on)
-    campaigns = len(learned.model.trained_on)
-    plural = "campaign" if campaigns == 1 else "campaigns"
-    console.print(f"{learned.model.target} from {sources} sources of {campaigns} {plural} (taken: {learned.chosen})\n")
-    shown = {kind: _best(learned, kind) for kind in ("ridge", "gbm")}
-    table = render.columns(render.table(), left=["left out"], right=[*shown, BASELINE])
-    for part in learned.scores[BASELINE]:
-        found = [learned.scores[name][part] for name in (*shown.values(), BASELINE)]
-        table.add_row(part, *(render.fixed(value, 2) for value in found))
-    table.add_row("mean", *(render.fixed(learned.mean(name), 3) for name in (*shown.values(), BASELINE)), style="bold")
-    console.print(table)
-    console.print("\nSpearman correlation of prediction and target on the part that was left out of training.")
-    for note in learned.notes:
-        console.print(f"note: {note}", markup=False)
-    console.print(f"wrote {output}" if output else "nothing written; give -o FILE to keep the model", markup=False)
-    render.signature(learned.signature, console)
-
-
-def _best(learned: Learned, kind: str) -> str:
-    """The candidate that was taken, or the best one of the other kind."""
-    if learned.model.kind == kind:
-        return learned.chosen
-    return max((name for name in learned.scores if name.startswith(kind)), key=learned.mean)
+        render.print_result(learned, render.console())
+        text = f"wrote {output}" if output else "nothing written; give -o FILE to keep the model"
+        render.console().print(text, markup=False)

@@ -8,16 +8,16 @@ from typing import Annotated, Any
 import msgspec
 import polars as pl
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from aliquot.cli import common, next_pairs, options, render
+from aliquot.cli import common, options, render
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.formats import tables
+from aliquot.io.formats.table_columns import parse_columns
 from aliquot.io.writing import resolve_ending, write_bytes
-from aliquot.sampling.allocator import UNITS, Advice, Allocator
-from aliquot.sampling.allocator_inputs import Ask
+from aliquot.sampling.allocator import UNITS, Allocator
+from aliquot.sampling.dueling import PairAllocator
+from aliquot.sampling.next_batch import Batch, add_texts, next_cells, next_pairs
 
 _HOW = "How to decide"
 _ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -109,7 +109,7 @@ def run(
     for path in (output, selection_out):
         common.require_writable(path)
     if unit == "pair":
-        next_pairs.refuse_cell_options(
+        _refuse_cell_options(
             {
                 "cost": cost,
                 "metrics": metrics,
@@ -128,15 +128,20 @@ def run(
             lower_is_better=lower_is_better,
             pair=pair,
         )
-        options = {"question": question, "policy": policy, "budget": budget, "alpha": alpha, "seed": seed}
-        found = next_pairs.decided(evalset, judgments, asked or [], columns, options, count)
-        line = next_pairs.signature_of(evalset, options)
-        if output is not None:
-            write(next_pairs.pairs_table(found[2], evalset, texts=texts), output)
-        if json:
-            common.print_json(next_pairs.document(*found, line))
-        else:
-            next_pairs.show(*found, output, line, render.console())
+        pairs = PairAllocator.from_choices(
+            evalset,
+            judgments,
+            asked=asked or [],
+            columns=parse_columns(columns) if columns else None,
+            question=question,
+            policy=policy,
+            budget=budget,
+            alpha=alpha,
+            seed=seed,
+        )
+        with render.busy("deciding"):
+            batch = next_pairs(pairs, count)
+        _give(batch, evalset, output, texts=texts, json=json)
         return
     evalset, answers = common.load_with_judgments(
         data,
@@ -168,19 +173,32 @@ def run(
         alpha=alpha,
         seed=seed,
     )
-    before = dict(allocator.counts)
     with render.busy("deciding"):
-        advice = allocator.advice()
-        cells = allocator.next(count)
-        advice = advice if cells else allocator.advice()  # what is left of the budget may be less than a unit
-    if output is not None:
-        write(cells_table(cells, evalset, texts=texts), output)
+        batch = next_cells(allocator, count)
     if selection_out is not None:
         allocator.selection().save(selection_out, evalset)
+    _give(batch, evalset, output, texts=texts, json=json)
+    if selection_out is not None and not json:
+        text = f"wrote {selection_out}: all cells asked so far, for `aliquot estimate -s`"
+        render.console().print(text, markup=False)
+
+
+def _give(batch: Batch, evalset: EvalSet, output: Path | None, *, texts: bool, json: bool) -> None:
+    """Write the batch, and print it."""
+    if output is not None:
+        write(add_texts(batch.table, evalset) if texts else batch.table, output)
     if json:
-        common.print_json(document(allocator, advice, cells))
-    else:
-        show(allocator, advice, before, cells, output, selection_out, render.console())
+        common.print_json(batch.to_dict())
+        return
+    render.print_result(batch, render.console())
+    render.console().print(f"wrote {output}" if output else "nothing written; give -o FILE to keep it", markup=False)
+
+
+def _refuse_cell_options(options: dict[str, Any]) -> None:
+    """Raise for options that only cells have."""
+    for name, value in options.items():
+        if value is not None:
+            raise OptionError(f"--{name} is for cells; --unit pair does not take it")
 
 
 def _check(count: int, output: Path | None, unit: str) -> None:
@@ -200,23 +218,6 @@ def _known_score(human: str, evalset: EvalSet) -> str | None:
 # -- writing -------------------------------------------------------------------------------------------------------
 
 
-def cells_table(cells: list[Ask], data: EvalSet, *, texts: bool = False) -> pl.DataFrame:
-    """One row for each cell: item, system, probability, and on request the texts."""
-    ids = pl.Series("item", [cell.item for cell in cells], dtype=data.items["id"].dtype)
-    names = pl.Series("system", [cell.system for cell in cells], dtype=pl.String)
-    table = pl.DataFrame([ids, names, pl.Series("probability", [cell.probability for cell in cells], dtype=pl.Float64)])
-    if not texts:
-        return table
-    if data.outputs is None or "source" not in data.items.columns:
-        raise OptionError(f"--texts: {data.name} has no {'outputs' if data.outputs is None else 'sources'}")
-    row_of = {item: row for row, item in enumerate(data.ids)}
-    rows = [row_of[cell.item] for cell in cells]
-    outputs = [data.outputs[cell.system][row] for cell, row in zip(cells, rows, strict=True)]
-    return table.with_columns(
-        data.items["source"].gather(rows).alias("source"), pl.Series("output", outputs, dtype=pl.String)
-    )
-
-
 def write(table: pl.DataFrame, path: Path) -> None:
     """Write cells by the path's ending: .csv, .tsv, .parquet, or .jsonl; CSV to standard output."""
     if resolve_ending(path, ".csv").removesuffix(".gz").endswith(".jsonl"):
@@ -224,57 +225,3 @@ def write(table: pl.DataFrame, path: Path) -> None:
         write_bytes(path, b"".join(lines))
     else:
         tables.write(table, path)
-
-
-# -- showing -------------------------------------------------------------------------------------------------------
-
-
-def document(allocator: Allocator, advice: Advice, cells: list[Ask]) -> dict[str, Any]:
-    """Return the JSON document of `next --json`."""
-    return {
-        "advice": advice.text,
-        "stop": advice.stop,
-        "judged": advice.cells,
-        "asked": advice.asked,
-        "counts": allocator.counts,
-        "unasked": [list(cell) for cell in allocator.unasked],
-        "pairs": [vars(pair) for pair in advice.picture.pairs],
-        "next": [{"item": cell.item, "system": cell.system, "probability": cell.probability} for cell in cells],
-        "signature": allocator.signature,
-    }
-
-
-def show(
-    allocator: Allocator,
-    advice: Advice,
-    before: dict[str, int],
-    cells: list[Ask],
-    output: Path | None,
-    selection_out: Path | None,
-    console: Console,
-) -> None:
-    """Print the advice, how many cells each system has and gets, and what was written."""
-    console.print(advice.text, markup=False)
-    console.print(
-        f"{advice.cells} cells judged, {len(allocator.pending) - len(cells)} still with people, {len(cells)} new\n",
-        markup=False,
-    )
-    console.print(_counts(allocator, before))
-    console.print()
-    if not cells:
-        console.print("no cell is left to ask", markup=False)
-    if output is None:
-        shown = ", ".join(f"{cell.item} {cell.system}" for cell in cells[:8])
-        console.print(f"next: {shown}{' ...' * (len(cells) > 8)}\nnothing written; give -o FILE to keep it")
-    else:
-        console.print(f"wrote {output}", markup=False)
-    if selection_out is not None:
-        console.print(f"wrote {selection_out}: all cells asked so far, for `aliquot estimate -s`", markup=False)
-    render.signature(allocator.signature, console)
-
-
-def _counts(allocator: Allocator, before: dict[str, int]) -> Table:
-    table = render.columns(render.table(), left=["system"], right=["asked before", "new"])
-    for name, count in allocator.counts.items():
-        table.add_row(name, str(before[name]), str(count - before[name]))
-    return table

@@ -99,7 +99,9 @@ def run(
     if json:
         common.print_json(document(chosen))
     else:
-        show(chosen, output)
+        render.print_result(chosen, render.console())
+        text = f"wrote {output}" if output else "nothing written; give -o FILE to keep it"
+        render.console().print(text, markup=False)
 
 
 def _figure(chosen: PoolSelection) -> Any:
@@ -133,36 +135,3 @@ def document(chosen: PoolSelection) -> dict[str, Any]:
         },
         "signature": selection.signature,
     }
-
-
-def show(chosen: PoolSelection, output: Path | None) -> None:
-    """Print what was chosen and which conclusions it allows."""
-    console, selection = render.console(), chosen.selection
-    share = render.percent(len(chosen) / selection.population)
-    head = f"{len(chosen):,} of {selection.population:,} sources ({share}) by {selection.method}"
-    console.print(head, markup=False)
-    if chosen.duplicates:
-        console.print(f"{chosen.duplicates:,} of {chosen.n_items:,} sources repeat an earlier one and were left out")
-    if selection.cost is not None:
-        console.print(f"cost {render.number(float(selection.cost.sum()), 4)}")
-    console.print()
-    table = render.columns(render.table(), left=["id"], right=["probability", "utility"])
-    table.add_column("source", no_wrap=True, overflow="ellipsis")
-    for item in chosen.to_frame().head(5).to_dicts():
-        text = " ".join(str(item.get("source") or "").split())
-        probability = "-" if item["probability"] is None else f"{item['probability']:.2g}"
-        table.add_row(str(item["id"]), probability, render.number(item["utility"]), _printable(text[:60]))
-    console.print(table)
-    if len(chosen) > 5:
-        console.print(f"... and {len(chosen) - 5:,} more")
-    console.print()
-    if "auto" in selection.details:
-        console.print(f"note: auto chose {selection.details['auto']}", markup=False)
-    console.print(f"effect: {effect(selection)}", markup=False)
-    console.print(f"wrote {output}" if output else "nothing written; give -o FILE to keep it", markup=False)
-    render.signature(selection.signature, console)
-
-
-def _printable(text: str) -> str:
-    """A text that cannot drive the terminal: control characters are shown as spaces."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)

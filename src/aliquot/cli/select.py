@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import polars as pl
 import typer
-from rich.console import Console
 
 from aliquot.cli import common, options, render
 from aliquot.core.evalset import EvalSet, ItemId
@@ -18,7 +17,7 @@ from aliquot.io.formats import tables
 from aliquot.io.writing import write_bytes
 from aliquot.sampling.budgets import item_costs, parse_amount
 from aliquot.sampling.select import select
-from aliquot.sampling.summary import SelectionSummary, Share, summarise
+from aliquot.sampling.summary import SelectionSummary, summarise
 from aliquot.sampling.waves import KEY as WAVES
 
 FORMATS = ("items", "csv", "ids")
@@ -175,7 +174,7 @@ def run(
     elif output is None and format != "items":
         typer.echo(_text(selection, format), nl=False)
     else:
-        show(selection, summary, render.console(), output)
+        show(summary, output)
 
 
 def _figure(selection: Selection, evalset: EvalSet) -> Any:
@@ -212,7 +211,7 @@ def document(selection: Selection, summary: SelectionSummary) -> dict[str, Any]:
     items = selection.to_frame().to_dicts()
     return {
         "items": [{name: item.get(name) for name in fields} for item in items],
-        "summary": summary.to_dict() | {"method": selection.method},
+        "summary": summary.to_dict(),
         "signature": selection.signature,
     } | ({WAVES: selection.details[WAVES]} if WAVES in selection.details else {})
 
@@ -235,38 +234,7 @@ def _text(selection: Selection, form: str) -> str:
     return "".join(f"{item}\n" for item in selection.ids)
 
 
-def show(selection: Selection, summary: SelectionSummary, console: Console, output: Path | None) -> None:
-    """Print what was chosen and how it compares."""
-    share = render.percent(summary.items / summary.population)
-    console.print(f"{summary.items} of {summary.population} items ({share}) by {selection.method}", markup=False)
-    facts = []
-    if summary.cost is not None:
-        of_all = f" of {render.number(summary.total_cost, 4)}" if summary.total_cost else ""
-        facts.append(f"cost {render.number(summary.cost, 4)}{of_all}")
-    if summary.documents is not None:
-        facts.append(f"{summary.documents} of {summary.all_documents} documents")
-    if facts:
-        console.print(", ".join(facts))
-    console.print()
-    for title, shares in (("domain", summary.domains), ("document length", summary.document_lengths)):
-        if len(shares) > 1:
-            console.print(_share_table(title, shares))
-            console.print()
-    new = (
-        selection.ids[len(selection) - selection.details[WAVES][-1]["drawn"] :] if WAVES in selection.details else None
-    )
-    listed = selection.ids if new is None else new
-    ids = ", ".join(str(item) for item in listed[:10])
-    console.print(f"{'first' if new is None else 'new'}: {ids}{' ...' * (len(listed) > 10)}", markup=False)
-    for note in summary.notes:
-        console.print(f"note: {note}", markup=False)
-    console.print(f"effect: {summary.effect}", markup=False)
-    console.print(f"wrote {output}" if output else "nothing written; give -o FILE to keep it", markup=False)
-    render.signature(selection.signature, console)
-
-
-def _share_table(title: str, shares: tuple[Share, ...]) -> object:
-    table = render.columns(render.table(), left=[title], right=["selected", "full set"])
-    for share in shares:
-        table.add_row(share.name, render.percent(share.selected), render.percent(share.full))
-    return table
+def show(summary: SelectionSummary, output: Path | None) -> None:
+    """Print what was chosen, how it compares with the full set, and where it was written."""
+    render.print_result(summary, render.console())
+    render.console().print(f"wrote {output}" if output else "nothing written; give -o FILE to keep it", markup=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +10,11 @@ import numpy as np
 import polars as pl
 
 from aliquot.core.conventions import is_human_name
+from aliquot.core.describe_views import describe_views
 from aliquot.core.evalset import EvalSet
 from aliquot.core.plausibility import plausibility_notes
 from aliquot.core.result import Result, frame_of, signature
+from aliquot.core.view import View
 from aliquot.errors import unknown_name
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import common_column_means, pearson
@@ -84,6 +87,10 @@ class Description(Result):
     steps: tuple[Step, ...]
     signature: str
     notes: tuple[str, ...] = ()  # what looks wrong with the judgments
+
+    def views(self) -> Sequence[View]:
+        """Return the views `data`, `scores` and `steps`."""
+        return describe_views(self)
 
     def to_frame(self) -> pl.DataFrame:
         """One row per score."""

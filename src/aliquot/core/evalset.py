@@ -32,6 +32,7 @@ from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, encode_labels
 
 if TYPE_CHECKING:
     from aliquot.core.describe import Description
+    from aliquot.core.view import View
 
 Derived = TypeVar("Derived")
 ItemId = int | str
@@ -275,6 +276,12 @@ class EvalSet(Shown):
         from aliquot.core.describe import describe  # noqa: PLC0415  (describe is built on this class)
 
         return describe(self, human)
+
+    def views(self) -> Sequence[View]:
+        """Return the view `scores`, or `items` where there are no scores."""
+        from aliquot.core.describe_views import evalset_views  # noqa: PLC0415  (needed only where sets are shown)
+
+        return evalset_views(self)
 
     def to_frame(self) -> pl.DataFrame:
         """One row per item and system: item, system, output (where there are texts) and every score.

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from aliquot.core.columns import cast_column, tables_equal
 from aliquot.core.shown import Shown
 from aliquot.errors import DataError, unknown_name
+
+if TYPE_CHECKING:
+    from aliquot.core.view import View
 
 CORE_COLUMNS = ("item", "system", "annotator", "criterion", "value", "seconds")
 """Columns every judgments table has; absent ones are filled with null."""
@@ -25,6 +29,9 @@ MODEL = "judge model"
 
 LABEL = "label"
 """The column of answers that are labels and stood in the column `value`, which holds numbers."""
+
+SHOWN_ROWS = 20
+"""Rows that a reader sees of a table that may have millions."""
 
 _NUMBER_COLUMNS = ("value", "seconds")
 _NAME_COLUMNS = ("system", "annotator", "criterion")
@@ -132,6 +139,12 @@ class Judgments(Shown):
             table = table.filter(pl.col("criterion") == criterion)
         each = merge_repeats(table.filter(pl.col("value").is_not_null())).table
         return each.group_by("item", "system", maintain_order=True).agg(pl.col("value").mean())
+
+    def views(self) -> Sequence[View]:
+        """Return the view `judgments`: the first rows."""
+        from aliquot.core.view import View  # noqa: PLC0415  (needed only where judgments are shown)
+
+        return (View.of_frame("judgments", self.table.head(SHOWN_ROWS), intro=(repr(self),)),)
 
     def to_frame(self) -> pl.DataFrame:
         """Return the table itself."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date, time
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from aliquot.core.shown import Shown
 
 if TYPE_CHECKING:  # a description of an EvalSet is itself a Result
     from aliquot.core.evalset import EvalSet
+    from aliquot.core.view import View
 
 _DTYPES: Mapping[str, pl.DataType] = MappingProxyType(
     {"str": pl.String(), "int": pl.Int64(), "float": pl.Float64(), "bool": pl.Boolean()}
@@ -56,6 +57,26 @@ class Result(Shown):
         document: dict[str, Any] = plain(self.document())
         verdict = self.verdict
         return document if verdict is None else {"verdict": verdict} | document
+
+    def save(self, path: str | Path, table: str | None = None, *, document: Mapping[str, Any] | None = None) -> None:
+        """Write the result by the path's ending, whole or not at all; standard output ("-") gets JSON.
+
+        Args:
+            path: `.json` holds `to_dict`; `.csv`, `.tsv` and `.parquet` hold `to_frame`; `.md` and `.tex` the tables
+                of `views`.
+            table: which table, where `to_frame` has several; for `.md` and `.tex` the name of a view.
+            document: what `.json` holds instead of `to_dict`.
+        """
+        from aliquot.io.result_files import write_result  # noqa: PLC0415  (io is built on results)
+
+        content = self.to_dict() if document is None else document
+        write_result(path, content, lambda: self._table(table), lambda: self._shown_views(table))
+
+    def _table(self, name: str | None) -> pl.DataFrame:
+        return self.to_frame() if name is None else self.to_frame(name)  # type: ignore[call-arg]  # of several tables
+
+    def _shown_views(self, name: str | None) -> list[View]:
+        return [view for view in self.views() if (view.name == name if name else not view.detail)]
 
 
 def _fields(row: Any) -> dict[str, Any]:

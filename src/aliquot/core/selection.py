@@ -23,6 +23,7 @@ from aliquot.core.columns import unify_ids
 from aliquot.core.evalset import EvalSet, ItemId, take_rows
 from aliquot.core.origin import Origin, compare_origin, digest_text, require_unchanged_outputs
 from aliquot.core.shown import Shown
+from aliquot.core.view import Column, View
 from aliquot.errors import AliquotWarning, DataError, FormatError, OptionError
 from aliquot.io.files import decode_json, read_bytes
 from aliquot.io.formats import items as item_lines
@@ -207,6 +208,16 @@ class Selection(Shown):
         if self.systems is not None:
             columns["systems"] = [",".join(names) for names in self.systems]
         return pl.DataFrame(columns)
+
+    def views(self) -> tuple[View, ...]:
+        """Return the view `items`: the chosen items in order."""
+        columns = [Column("id", kind="name"), Column("rank", kind="count", rank=4)]
+        for name, rank in (("utility", 3), ("probability", 0), ("weight", 2), ("cost", 1)):
+            if getattr(self, name) is not None:
+                columns.append(Column(name, rank=rank))
+        labels = [name for name in ("stratum", "systems") if getattr(self, name) is not None]
+        columns += [Column(name, kind="text", rank=1) for name in labels]
+        return (View.of_frame("items", self.to_frame(), columns),)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""

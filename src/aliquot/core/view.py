@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import polars as pl
 
-from aliquot.core.written import fixed, number, percent, scientific
+from aliquot.core.written import fixed, latex_table, markdown_table, number, percent, scientific
 
 Kind = Literal["name", "text", "number", "scientific", "share", "p", "count", "interval", "bar"]
 """What a column holds.
@@ -140,6 +140,20 @@ class View:
     def cells(self) -> list[list[str]]:
         """Return the table as text, a list for each row."""
         return [[column.cell(column.value(row)) for column in self.columns] for row in self.rows]
+
+    def to_markdown(self) -> str:
+        """Return the table as Markdown, without drawn columns."""
+        written = self._written()
+        return markdown_table([column.header for column in written.columns], written.cells())
+
+    def to_latex(self) -> str:
+        """Return the table as a LaTeX tabular, without drawn columns."""
+        written = self._written()
+        right = [column.kind not in ("name", "text") for column in written.columns]
+        return latex_table([column.header for column in written.columns], written.cells(), right)
+
+    def _written(self) -> View:
+        return replace(self, columns=[column for column in self.columns if column.kind != "bar"])
 
 
 _MIDDLES = ("estimate", "value", "difference", "correlation", "win_rate", "standardised", "mean")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 
 import polars as pl
 
@@ -54,45 +54,42 @@ def percent(share: float) -> str:
 
 
 def markdown(frame: pl.DataFrame) -> str:
-    r"""A table with a header, numbers with four significant digits.
+    r"""Return a Markdown table of a Polars table, numbers with four significant digits.
 
     >>> print(markdown(pl.DataFrame({"a|b": ["x"], "n": [0.123456]})), end="")
     | a\|b | n |
     |---|---|
     | x | 0.1235 |
     """
-    return "".join(
-        f"{line}\n"
-        for line in [
-            _row(map(escape.markdown_cell, frame.columns)),
-            "|" + "---|" * frame.width,
-            *(_row(row) for row in _cells(frame, escape.markdown_cell)),
-        ]
-    )
+    return markdown_table(frame.columns, _cells(frame))
 
 
 def latex(frame: pl.DataFrame) -> str:
-    r"""A tabular with booktabs' rules: words to the left, numbers to the right.
+    r"""Return a LaTeX tabular of a Polars table: words to the left, numbers to the right.
 
     >>> print("\n".join(latex(pl.DataFrame({"a_b": ["x"], "n": [0.5], "why": ["y"]})).splitlines()[:3]))
     \begin{tabular}{lrl}
     \toprule
     a\_b & n & why \\
     """
-    head = " & ".join(map(escape.latex, frame.columns))
-    rows = [" & ".join(row) + r" \\" for row in _cells(frame, escape.latex)]
-    body = "\n".join([r"\toprule", head + r" \\", r"\midrule", *rows, r"\bottomrule"])
-    sides = "".join("r" if kind.is_numeric() else "l" for kind in frame.dtypes)
-    return f"\\begin{{tabular}}{{{sides}}}\n{body}\n\\end{{tabular}}\n"
+    return latex_table(frame.columns, _cells(frame), [dtype.is_numeric() for dtype in frame.dtypes])
 
 
-def _cells(frame: pl.DataFrame, escaped: Callable[[str], str]) -> list[list[str]]:
-    return [[_cell(value, escaped) for value in row] for row in frame.rows()]
+def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table of texts, which are escaped."""
+    lines = ("| " + " | ".join(map(escape.markdown_cell, row)) + " |\n" for row in (headers, *rows))
+    return next(lines) + "|" + "---|" * len(headers) + "\n" + "".join(lines)
 
 
-def _cell(value: object, escaped: Callable[[str], str]) -> str:
-    return number(value, 4) if value is None or isinstance(value, float) else escaped(str(value))
+def latex_table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> str:
+    """Return a LaTeX tabular with the rules of booktabs; `right` says which columns are aligned to the right."""
+    head, *lines = (" & ".join(map(escape.latex, row)) + r" \\" for row in (headers, *rows))
+    body = "\n".join([r"\toprule", head, r"\midrule", *lines, r"\bottomrule"])
+    return f"\\begin{{tabular}}{{{''.join('lr'[side] for side in right)}}}\n{body}\n\\end{{tabular}}\n"
 
 
-def _row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+def _cells(frame: pl.DataFrame) -> list[list[str]]:
+    return [
+        [number(value, 4) if value is None or isinstance(value, float) else str(value) for value in row]
+        for row in frame.rows()
+    ]

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -16,9 +16,8 @@ from aliquot.core import memory
 from aliquot.core.evalset import EvalSet
 from aliquot.core.plausibility import plausibility_notes
 from aliquot.core.registry import Spec, merge_parameters, parse_spec, suggest_arguments
-from aliquot.core.result import signature
+from aliquot.core.result import Result, signature
 from aliquot.core.selection import Selection
-from aliquot.core.shown import Shown
 from aliquot.core.verdict_words import Lead, PairTest, find_lead
 from aliquot.core.view import View
 from aliquot.errors import AliquotWarning, unknown_name
@@ -69,6 +68,7 @@ from aliquot.io.inputs import (
 )
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.multiple_testing import choose_adjustment
+from aliquot.validation import one_of
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,11 @@ class PairEstimate:
     p_full: float
 
 
+EstimateTable = Literal["systems", "pairs"]
+
+
 @dataclass(frozen=True, eq=False)
-class Estimates(Shown):
+class Estimates(Result):
     """The result of `estimate`: systems best first, pairs, joint covariance, and how it was made."""
 
     systems: tuple[SystemEstimate, ...]
@@ -171,8 +174,10 @@ class Estimates(Shown):
         """Return the views `mismatches`, `systems` and `pairs`."""
         return estimate_views(self)
 
-    def to_frame(self) -> pl.DataFrame:
-        """One row per system, best first."""
+    def to_frame(self, table: EstimateTable = "systems") -> pl.DataFrame:
+        """Return one row per system, best first, or per pair of systems."""
+        if one_of("table", table, get_args(EstimateTable)) == "pairs":
+            return self.pairs_frame()
         return pl.DataFrame([vars(row) for row in self.systems])
 
     def pairs_frame(self) -> pl.DataFrame:

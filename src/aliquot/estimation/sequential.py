@@ -12,8 +12,8 @@ import polars as pl
 
 from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.core.origin import OUTPUT_DIGEST
+from aliquot.core.result import Result
 from aliquot.core.selection import Selection
-from aliquot.core.shown import Shown
 from aliquot.core.view import View
 from aliquot.errors import AliquotWarning, OptionError, unknown_name
 from aliquot.estimation.inputs import of_criterion, refuse, with_judgments
@@ -28,7 +28,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Replay(Shown):
+class Replay(Result):
     """A campaign judged in time order: the picture at the end, and after how many items one could have stopped."""
 
     final: Picture

@@ -90,7 +90,7 @@ class Report(Result):
         """What is not in the report, and why."""
         return tuple(f"not in this report: {line}" for part in self.sets for line in part.findings.left_out)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path) -> None:  # type: ignore[override]  # one HTML page
         """Write the page, whole or not at all."""
         require_page(Path(path))
         write_bytes(path, self.html.encode("utf-8", "replace"))

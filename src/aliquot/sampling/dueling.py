@@ -20,6 +20,7 @@ import polars as pl
 from aliquot._version import __version__
 from aliquot.core.evalset import ItemId
 from aliquot.core.registry import parse_spec
+from aliquot.core.result import signature
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike
 from aliquot.sampling.pair_decisions import PairAdvice, PairDecisions
@@ -322,6 +323,18 @@ class PairAllocator:
         if not rows:
             raise DataError("nothing is chosen yet")
         return pl.DataFrame(rows, infer_schema_length=None)
+
+    @property
+    def signature(self) -> str:
+        """The line that gives the same pairs, given the same choices."""
+        options = self._options
+        return signature(
+            f"allocate:{options['policy']}",
+            question=options["question"],
+            unit="pair",
+            seed=options["seed"],
+            data=self._data,
+        )
 
     def ranking(self) -> list[RankedSystem]:
         """Systems by Bradley-Terry strength, ties half a win, the best first."""

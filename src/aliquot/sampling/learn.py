@@ -11,6 +11,8 @@ import polars as pl
 
 from aliquot._version import __version__
 from aliquot.core.result import Result, signature
+from aliquot.core.view import Column, View
+from aliquot.core.written import fixed
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.sampling.source_features import standardised
@@ -62,6 +64,24 @@ class Learned(Result):
         parts = list(self.scores[BASELINE])
         columns = {name: [found[part] for part in parts] for name, found in self.scores.items()}
         return pl.DataFrame({"left_out": parts, **columns})
+
+    def views(self) -> tuple[View, ...]:
+        """Return the view `left_out`: the best candidate of each kind, and source_length, on each part left out."""
+        sources, campaigns = sum(count for _, _, count in self.model.trained_on), len(self.model.trained_on)
+        plural = "campaign" if campaigns == 1 else "campaigns"
+        intro = f"{self.model.target} from {sources} sources of {campaigns} {plural} (taken: {self.chosen})"
+        names = (*(self._best(kind) for kind in ("ridge", "gbm")), BASELINE)
+        means = {"left_out": "mean", **{name: fixed(self.mean(name), 3) for name in names}}
+        columns = (Column("left out", "left_out", "name"), *(Column(name, places=2) for name in names))
+        rows = [*self.to_frame().iter_rows(named=True), means]
+        caption = "Spearman correlation of prediction and target on the part that was left out of training."
+        return (View("left_out", rows, columns, intro=[intro], caption=caption),)
+
+    def _best(self, kind: str) -> str:
+        """Return the chosen candidate, or the best one of the other kind."""
+        if self.model.kind == kind:
+            return self.chosen
+        return max((name for name in self.scores if name.startswith(kind)), key=self.mean)
 
     def document(self) -> dict[str, Any]:
         """The JSON document of `learn --json`."""

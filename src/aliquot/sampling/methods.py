@@ -17,7 +17,8 @@ from typing import Any, ClassVar, Literal
 
 from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
-from aliquot.core.registry import RegistryEntry, Spec, merge_parameters, parse_spec, require_known_parameters
+from aliquot.core.registry import Parameter, RegistryEntry, Spec, merge_parameters, parse_spec, require_known_parameters
+from aliquot.core.view import Column, View
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray
 
@@ -66,12 +67,75 @@ class Method(RegistryEntry):
         words = {"utility": "order", "subset": "subset", "design": "probabilities"}
         return words[self.kind] if self.name != "guided" else "random subset"
 
+    def document(self) -> dict[str, Any]:
+        """Return the method as plain values: the JSON document of `methods NAME`."""
+        fields = ("name", "kind", "needs", "gives", "paper", "advice", "differs", "summary")
+        parameters = {
+            parameter.name: {"kind": parameter.kind, "default": _default(parameter), "about": parameter.about}
+            for parameter in self.parameters.values()
+        }
+        return {name: getattr(self, name) for name in fields} | {"needs": list(self.needs), "parameters": parameters}
+
+    def views(self, implied: Mapping[str, str]) -> tuple[View, ...]:
+        """Return the views `method` and `parameters`.
+
+        `implied` are the parameters that an old name of the method stands for.
+        """
+        old_names = [old for old, (new, _) in ALIASES.items() if new == self.name]
+        facts = (
+            ("needs", ", ".join(self.needs) or "nothing beyond items"),
+            ("gives", self.gives),
+            ("paper", self.paper),
+            ("advice", self.advice),
+            ("differs", self.differs),
+            ("also called", ", ".join(old_names)),
+            ("stands for", ", ".join(f"{key}={value}" for key, value in implied.items())),
+        )
+        columns = (
+            Column("name", kind="name"),
+            Column("what", "kind", "text"),
+            Column("default", _default_text, "text"),
+        )
+        return (
+            View(
+                "method",
+                [fact for fact in facts if fact[1]],
+                (Column("", lambda fact: fact[0], "name"), Column("", lambda fact: fact[1], "text")),
+                intro=[f"{self.name}: {self.summary}"],
+            ),
+            View("parameters", list(self.parameters.values()), (*columns, Column("", "about", "text")), "parameters"),
+        )
+
     def run(self, evalset: EvalSet, given: Mapping[str, Any], **injected: Any) -> Any:
         """Call the function with the user's parameters and those of `INJECTED` that it takes."""
         check_needs(evalset, self)
         wanted = inspect.signature(self.function).parameters
         filled = {name: value for name, value in injected.items() if name in wanted}
         return self.function(evalset, **self.bound(given), **filled)
+
+
+def _default(parameter: Parameter) -> Any:
+    return None if parameter.default is inspect.Parameter.empty else parameter.default
+
+
+def _default_text(parameter: Parameter) -> str:
+    default = _default(parameter)
+    return "-" if default is None else "|".join(map(str, default)) if isinstance(default, tuple) else str(default)
+
+
+def methods_views() -> tuple[View, ...]:
+    """Return the views `methods` and `differences` (defaults that are not the paper's)."""
+    methods = list(all_methods().values())
+    columns = (
+        Column("method", "name", "name"),
+        Column("needs", lambda method: ", ".join(method.needs) or "-", "text"),
+        Column("gives", kind="text", rank=1),
+        Column("paper", kind="text", rank=2),
+        Column("advice", kind="text"),
+    )
+    differences = [f"{method.name}: {method.differs}" for method in methods if method.differs]
+    text = "\n".join(["Defaults that are not the paper's:", *differences])
+    return View("methods", methods, columns), View("differences", intro=[text])
 
 
 _METHODS: dict[str, Method] = {}

@@ -19,6 +19,8 @@ from aliquot.core.registry import Spec, parse_spec
 from aliquot.core.result import signature
 from aliquot.core.selection import Selection
 from aliquot.core.shown import Shown
+from aliquot.core.view import Column, View
+from aliquot.core.written import number, percent
 from aliquot.errors import AliquotWarning, DataError, FormatError
 from aliquot.io.overwrite import protect_inputs
 from aliquot.sampling.budgets import resolve_budget
@@ -37,9 +39,13 @@ from aliquot.sampling.pool_passes import (
 from aliquot.sampling.pool_reading import PARTITION_BYTES, PARTITION_ROWS, open_pool
 from aliquot.sampling.select import report_empty, task_of
 from aliquot.sampling.sources import unlike_warning
+from aliquot.sampling.summary import effect
 from aliquot.sampling.tasks import Chosen, choose_rows
 from aliquot.sampling.text_vectors import near_duplicates
 from aliquot.stats.arrays import IntArray
+
+MAX_EXAMPLES, MAX_EXCERPT = 5, 60
+"""Items that a view of a selection shows, and characters of their sources."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +71,50 @@ class PoolSelection(Shown):
         own = [name for name in self.items.columns if name not in chosen.columns]
         return chosen.hstack(self.items.select(own))
 
+    @property
+    def signature(self) -> str:
+        """The line that reproduces the selection."""
+        return self.selection.signature
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Which method `auto` chose, where it did."""
+        auto = self.selection.details.get("auto")
+        return () if auto is None else (f"auto chose {auto}",)
+
+    def views(self) -> tuple[View, ...]:
+        """Return the views `items` (the first few) and `effect`."""
+        population, cost = self.selection.population, self.selection.cost
+        size = f"{len(self):,} of {population:,} sources ({percent(len(self) / population)}) by {self.selection.method}"
+        facts = [size]
+        if self.duplicates:
+            facts.append(f"{self.duplicates:,} of {self.n_items:,} sources repeat an earlier one and were left out")
+        if cost is not None:
+            facts.append(f"cost {number(float(cost.sum()), 4)}")
+        columns = (
+            Column("id", kind="name"),
+            Column("probability", lambda row: None if row["probability"] is None else f"{row['probability']:.2g}"),
+            Column("utility"),
+            Column("source", _excerpt, "text"),
+        )
+        more = f"... and {len(self) - MAX_EXAMPLES:,} more" if len(self) > MAX_EXAMPLES else ""
+        examples = self.to_frame().head(MAX_EXAMPLES)
+        return (
+            View.of_frame("items", examples, columns, intro=["\n".join(facts)], caption=more),
+            View("effect", intro=[f"effect: {effect(self.selection)}"]),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""
         items = [encode_column(name, decode_column(self.items[name])) for name in self.items.columns]
         sources = pl.DataFrame(items).to_dicts()
         return self.selection.to_dict() | {"n_items": self.n_items, "duplicates": self.duplicates, "sources": sources}
+
+
+def _excerpt(row: Mapping[str, Any]) -> str:
+    """Return the begin of a source in one line."""
+    text = " ".join(str(row.get("source") or "").split())
+    return text if len(text) <= MAX_EXCERPT else f"{text[: MAX_EXCERPT - 1]}…"
 
 
 @protect_inputs()

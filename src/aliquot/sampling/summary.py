@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,8 +12,11 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import parse_spec
 from aliquot.core.result import Result
 from aliquot.core.selection import Selection
+from aliquot.core.view import Column, View
+from aliquot.core.written import number, percent
 from aliquot.sampling.methods import lookup
 
+MAX_IDS = 10
 _LONGEST = 50
 
 
@@ -39,6 +43,16 @@ class SelectionSummary(Result):
     document_lengths: tuple[Share, ...]
     effect: str
     notes: tuple[str, ...]
+    selection: Selection
+
+    @property
+    def signature(self) -> str:
+        """The line that reproduces the selection."""
+        return self.selection.signature
+
+    def document(self) -> dict[str, Any]:
+        """Return the fields but the selection itself."""
+        return self.fields_without("selection") | {"method": self.selection.method}
 
     def to_frame(self) -> pl.DataFrame:
         """One row per domain and per class of document lengths: its share of the selection and of the full set."""
@@ -46,6 +60,42 @@ class SelectionSummary(Result):
         rows = [{"kind": kind, **vars(share)} for kind, shares in kinds for share in shares]
         schema = {"kind": pl.String, "name": pl.String, "selected": pl.Float64, "full": pl.Float64}
         return pl.DataFrame(rows, schema=schema)
+
+    def views(self) -> tuple[View, ...]:
+        """Return the views `size`, `domains` and `documents` (where there are several), and `items`."""
+        selection = self.selection
+        facts = []
+        if self.cost is not None:
+            of_all = f" of {number(self.total_cost, 4)}" if self.total_cost else ""
+            facts.append(f"cost {number(self.cost, 4)}{of_all}")
+        if self.documents is not None:
+            facts.append(f"{self.documents} of {self.all_documents} documents")
+        share = percent(self.items / self.population)
+        size = f"{self.items} of {self.population} items ({share}) by {selection.method}"
+        waves = selection.details.get("waves")
+        ids = selection.ids if waves is None else selection.ids[len(selection) - waves[-1]["drawn"] :]
+        examples = ", ".join(map(str, ids[:MAX_IDS])) + " ..." * (len(ids) > MAX_IDS)
+        shares = (
+            ("domains", "domain", self.domains),
+            ("documents", "document length", self.document_lengths),
+        )
+        return (
+            View("size", intro=["\n".join([size, *([", ".join(facts)] if facts else [])])]),
+            *(
+                View(
+                    name,
+                    rows,
+                    [
+                        Column(header, "name", "name"),
+                        Column("selected", kind="share"),
+                        Column("full set", "full", "share"),
+                    ],
+                )
+                for name, header, rows in shares
+                if len(rows) > 1
+            ),
+            View("items", intro=[f"{'first' if waves is None else 'new'}: {examples}", f"effect: {self.effect}"]),
+        )
 
 
 def summarise(selection: Selection, evalset: EvalSet, total_cost: float | None = None) -> SelectionSummary:
@@ -64,6 +114,7 @@ def summarise(selection: Selection, evalset: EvalSet, total_cost: float | None =
         document_lengths=() if codes is None else length_shares(codes, rows),
         effect=effect(selection),
         notes=_notes(selection),
+        selection=selection,
     )
 
 

@@ -17,8 +17,7 @@ import polars as pl
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_in_order
-from aliquot.core.result import signature
-from aliquot.core.shown import Shown
+from aliquot.core.result import Result, signature
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.metric_eval.measures import MEASURES
@@ -59,7 +58,7 @@ class AnnotatorRow:
 
 
 @dataclass(frozen=True, eq=False)
-class AnnotatorStudy(Shown):
+class AnnotatorStudy(Result):
     """The result of `simulate --by-annotator`."""
 
     rows: tuple[AnnotatorRow, ...]

@@ -16,8 +16,7 @@ import polars as pl
 
 from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
-from aliquot.core.result import signature
-from aliquot.core.shown import Shown
+from aliquot.core.result import Result, signature
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.meta import SHARES, parity, random_spa
@@ -43,7 +42,7 @@ class QualityRow:
 
 
 @dataclass(frozen=True, eq=False)
-class MetricQuality(Shown):
+class MetricQuality(Result):
     """The result of `simulate --by-metric`."""
 
     rows: tuple[QualityRow, ...]

@@ -18,8 +18,7 @@ import polars as pl
 from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_in_order
-from aliquot.core.result import signature
-from aliquot.core.shown import Shown
+from aliquot.core.result import Result, signature
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.sampling.summary import length_shares
@@ -72,7 +71,7 @@ class CoverageRow:
 
 
 @dataclass(frozen=True, eq=False)
-class ProtocolStudy(Shown):
+class ProtocolStudy(Result):
     """The result of `simulate --protocols`."""
 
     rows: tuple[ProtocolRow, ...]

@@ -19,8 +19,7 @@ from aliquot.core.columns import group_codes
 from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_tasks
 from aliquot.core.progress import Progress, ProgressLike, resolve_progress
-from aliquot.core.result import signature
-from aliquot.core.shown import Shown
+from aliquot.core.result import Result, signature
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.estimation.intervals import check_level
 from aliquot.io.inputs import DataLike, as_evalsets
@@ -58,7 +57,7 @@ from aliquot.simulation.units import SLOW_REPEAT_DIVISOR, ReplayCell, ReplayUnit
 
 
 @dataclass(frozen=True, eq=False)
-class Simulation(Shown):
+class Simulation(Result):
     """The result of `simulate`."""
 
     # mean and standard error of every measure; budgets that were not asked for serve the parity

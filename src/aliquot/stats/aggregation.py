@@ -28,10 +28,10 @@ def cell_median(cells: IntArray, values: FloatArray, size: int) -> FloatArray:
     array([2., 6.])
     """
     ordered, start, count = _sorted_cells(cells, values, size)
-    some = np.flatnonzero(count)
-    low, high = start[some] + (count[some] - 1) // 2, start[some] + count[some] // 2
+    nonempty = np.flatnonzero(count)
+    low, high = start[nonempty] + (count[nonempty] - 1) // 2, start[nonempty] + count[nonempty] // 2
     median = np.full(size, np.nan)
-    median[some] = (ordered[low] + ordered[high]) / 2
+    median[nonempty] = (ordered[low] + ordered[high]) / 2
     return median
 
 
@@ -44,10 +44,10 @@ def cell_trimmed_mean(cells: IntArray, values: FloatArray, size: int, share: flo
     ordered, start, count = _sorted_cells(cells, values, size)
     # 0.2 * 5 is 1.0000000000000002 or 0.9999999999999999 as the case may be; a whole number is meant.
     cut = np.floor(share * count + 1e-9).astype(np.int64)
-    mine = np.repeat(np.arange(size), count)
-    place = np.arange(len(ordered)) - start[mine]
-    kept = (place >= cut[mine]) & (place < (count - cut)[mine])
-    return group_means(mine[kept], ordered[kept], size)
+    cell_of = np.repeat(np.arange(size), count)
+    place = np.arange(len(ordered)) - start[cell_of]
+    inner = (place >= cut[cell_of]) & (place < (count - cut)[cell_of])
+    return group_means(cell_of[inner], ordered[inner], size)
 
 
 def cell_majority(
@@ -207,23 +207,25 @@ def labels_curve(
     judged: BoolArray = np.isfinite(truth)
     points = []
     for k in counts:
-        drawn = np.array(
+        errors = np.array(
             [_compare_with_truth(aggregate(draw_judgments(cells, k, rng)), truth, judged) for _ in range(repeats)]
         )
-        decided = drawn[np.isfinite(drawn).all(axis=1)]  # a draw in which nothing is decided has no error
-        undecided = float(drawn[:, 1].mean())
-        wrong, _, absolute, squared = decided.mean(axis=0).tolist() if len(decided) else [float("nan")] * 4
-        spread = float(decided[:, 0].std(ddof=1)) if len(decided) > 1 else float("nan")
+        defined = errors[np.isfinite(errors).all(axis=1)]  # a draw in which nothing is decided has no error
+        undecided = float(errors[:, 1].mean())
+        wrong, _, absolute, squared = defined.mean(axis=0).tolist() if len(defined) else [float("nan")] * 4
+        spread = float(defined[:, 0].std(ddof=1)) if len(defined) > 1 else float("nan")
         points.append(LabelsCurvePoint(k, wrong, spread, undecided, absolute, float(np.sqrt(squared))))
     return tuple(points)
 
 
-def _compare_with_truth(found: FloatArray, truth: FloatArray, judged: BoolArray) -> tuple[float, float, float, float]:
-    difference = np.abs(found - truth)[judged]
+def _compare_with_truth(
+    estimates: FloatArray, truth: FloatArray, judged: BoolArray
+) -> tuple[float, float, float, float]:
+    difference = np.abs(estimates - truth)[judged]
     decided = np.isfinite(difference)
     if not len(difference):
         return (float("nan"),) * 4
     if not decided.any():
         return float("nan"), 1.0, float("nan"), float("nan")
-    known = difference[decided]
-    return float((known > 1e-9).mean()), 1.0 - float(decided.mean()), float(known.mean()), float((known**2).mean())
+    errors = difference[decided]
+    return float((errors > 1e-9).mean()), 1.0 - float(decided.mean()), float(errors.mean()), float((errors**2).mean())

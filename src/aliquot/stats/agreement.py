@@ -1,7 +1,7 @@
 """Agreement on categories: raw agreement, Cohen's kappa plain and weighted, its maximum and margins, Fleiss' kappa.
 
-A square table counts units by the judgments of two annotators (rows the first's, columns the second's). Functions of
-tables take any number of them at once: ... x K x K in, ... out. Undefined values are NaN.
+Tables are K x K counts of units by category (rows: first annotator, columns: second). Functions of tables broadcast
+over leading axes, ... x K x K in, ... out; undefined values are NaN.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
 
 
 def disagreement_weights(values: FloatArray, weighting: Weighting) -> FloatArray:
-    """How far apart two categories are: 1 if not equal, or the distance of their values, or its square.
+    """Return the K x K disagreement weights: 0 or 1, absolute or squared differences of the values.
 
     >>> disagreement_weights(np.array([1.0, 2.0, 4.0]), "linear")[0].tolist()
     [0.0, 1.0, 3.0]
@@ -37,7 +37,7 @@ def disagreement_weights(values: FloatArray, weighting: Weighting) -> FloatArray
 
 
 def kappa(tables: FloatArray, values: FloatArray | None = None, weighting: Weighting = "none") -> FloatArray:
-    """Cohen's kappa, 1 - sum d o / sum d e, with o the observed and e the expected shares (Cohen 1960, 1968).
+    """Return Cohen's kappa, 1 - sum d o / sum d e, with o observed and e expected shares (Cohen 1960, 1968).
 
     >>> float(kappa(np.array([[2.0, 0.0], [0.0, 2.0]])))
     1.0
@@ -51,7 +51,7 @@ def kappa(tables: FloatArray, values: FloatArray | None = None, weighting: Weigh
 
 
 def max_kappa(tables: FloatArray) -> FloatArray:
-    """The largest kappa under the margins: both can agree on min(p_c, q_c) of the units at most.
+    """Return the largest kappa that the margins allow: agreement min(p_c, q_c) in every category c.
 
     >>> float(max_kappa(np.array([[5.0, 0.0], [0.0, 5.0]])))
     1.0
@@ -63,13 +63,13 @@ def max_kappa(tables: FloatArray) -> FloatArray:
 
 
 def raw_agreement(tables: FloatArray) -> FloatArray:
-    """The share of units on which both say the same."""
+    """Return the share of units with equal judgments."""
     share: FloatArray = np.trace(tables, axis1=-2, axis2=-1) / _marginal_shares(tables)[0]
     return share
 
 
 def _marginal_shares(tables: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Totals (NaN for an empty table) and the shares of rows and columns."""
+    """Return totals (NaN for an empty table) and the shares of rows and columns."""
     n = tables.sum(axis=(-1, -2))
     n = np.where(n > 0, n, np.nan)
     return n, tables.sum(axis=-1) / n[..., None], tables.sum(axis=-2) / n[..., None]
@@ -80,7 +80,7 @@ def _nan_where(undefined: BoolArray, values: FloatArray) -> FloatArray:
 
 
 def stuart_maxwell_test(table: FloatArray) -> float:
-    """Stuart-Maxwell test of equal margins: do both annotators use the judgments equally often? NaN without units.
+    """Return the p-value of the Stuart-Maxwell test of equal margins; NaN without units.
 
     >>> stuart_maxwell_test(np.array([[20.0, 10.0], [10.0, 20.0]]))
     1.0
@@ -95,13 +95,13 @@ def stuart_maxwell_test(table: FloatArray) -> float:
     covariance = covariance[:-1, :-1]
     freedom = int(np.linalg.matrix_rank(covariance)) if len(covariance) else 0
     if freedom == 0:
-        return 1.0  # every unit is on the diagonal: the margins are the same
+        return 1.0  # all units are on the diagonal: the margins are equal
     chi2 = float(excess @ np.linalg.pinv(covariance, hermitian=True) @ excess)
     return float(chdtrc(freedom, chi2))
 
 
 def raw_agreement_measure(judgments: PairableJudgments) -> AdditiveMeasure:
-    """The share of equal judgments among all pairs of judgments on the same unit, as a measure of item weights."""
+    """Return the share of equal pairs of judgments on the same unit, as a measure of item weights."""
     equal = _count_equal_pairs(judgments)
     pairs = judgments.size * (judgments.size - 1.0)
     sums = sum_by_item(judgments.item, [equal, pairs], judgments.items)
@@ -109,10 +109,11 @@ def raw_agreement_measure(judgments: PairableJudgments) -> AdditiveMeasure:
 
 
 def fleiss_kappa_measure(judgments: PairableJudgments) -> AdditiveMeasure:
-    """Fleiss' kappa (1971) as a measure of item weights; units may have different numbers of judgments.
+    """Return Fleiss' kappa (1971) as a measure of item weights; units may have different numbers of judgments.
 
-    Every unit counts the same: agreement is the mean over units of the share of agreeing pairs, and category shares are
-    the means over units of n_uc / m_u (Gwet 2014, 2.4.2). With equally many judgments a unit this is Fleiss' own.
+    Units have equal weights: agreement is the mean over units of the share of agreeing pairs, and category shares are
+    the means over units of n_uc / m_u (Gwet 2014, 2.4.2). With equally many judgments per unit this is Fleiss'
+    original.
     """
     agreeing = _count_equal_pairs(judgments) / (judgments.size * (judgments.size - 1.0))
     sums = sum_by_item(judgments.item, [np.ones(len(judgments.size)), agreeing], judgments.items)
@@ -131,12 +132,12 @@ def fleiss_kappa_measure(judgments: PairableJudgments) -> AdditiveMeasure:
 
 
 def _count_equal_pairs(judgments: PairableJudgments) -> FloatArray:
-    """Ordered pairs of equal judgments of each unit: sum_c n_uc (n_uc - 1)."""
+    """Return the number of ordered pairs of equal judgments of each unit, sum_c n_uc (n_uc - 1)."""
     counts = count_values_by_unit(judgments)
     return np.asarray(counts.multiply(counts).sum(axis=1)).ravel() - judgments.size
 
 
-# -- Do two annotators mark the same characters, and call them equally severe? ---------------------------------------
+# -- Agreement on error spans: marked characters and their severity ---------------------------------------------------
 
 
 NO_SPAN = -1
@@ -145,7 +146,7 @@ NO_SPAN = -1
 
 @dataclass(frozen=True, eq=False)
 class SpanAgreement:
-    """Pairs of annotators with shared texts."""
+    """Agreement of every pair of annotators with shared texts."""
 
     first: IntArray  # annotator of each pair with the lower code
     second: IntArray  # the other
@@ -157,7 +158,7 @@ class SpanAgreement:
 
     @property
     def f1(self) -> FloatArray:
-        """F1 of marked characters, whatever their severity; NaN where nobody marks any."""
+        """F1 of marked characters, severity ignored; NaN where neither marks any."""
         return _divide_or_nan(2.0 * self.both, self.marked)
 
     @property
@@ -167,11 +168,11 @@ class SpanAgreement:
 
     @property
     def severity_match(self) -> FloatArray:
-        """Share of the characters that both mark on whose severity they agree."""
+        """Share of equal severities among the characters that both mark."""
         return _divide_or_nan(self.same, self.both)
 
     def measures(self) -> dict[str, AdditiveMeasure]:
-        """The three numbers over all pairs together, as measures of item weights."""
+        """Return the three coefficients, pooled over pairs, as measures of item weights."""
         return {
             "span_f1": AdditiveMeasure(self.sums, lambda total: _divide_or_nan(2.0 * total[:, 1], total[:, 0])),
             "span_f1_severity": AdditiveMeasure(
@@ -188,10 +189,11 @@ def _divide_or_nan(part: FloatArray, whole: FloatArray) -> FloatArray:
 def span_agreement(
     text: IntArray, annotator: IntArray, item: IntArray, start: IntArray, end: IntArray, severity: IntArray
 ) -> SpanAgreement:
-    """Compare the spans of all pairs of annotators.
+    """Compare the spans of all pairs of annotators, character by character.
 
-    A row is an error, or a judgment without one (`start` -1). `end` is the character after the last; an empty span (an
-    omission) marks nothing. Codes of `severity` rise with it.
+    Arguments are columns of a table with a row per error, or per judgment without errors (`start` -1). `end` is
+    exclusive; an empty span (an omission) marks nothing. Higher codes of `severity` are worse; overlapping spans of an
+    annotator count with the worst.
 
     >>> rows = np.zeros(2, dtype=int), np.array([0, 1]), np.zeros(2, dtype=int)
     >>> found = span_agreement(*rows, np.array([0, 2]), np.array([4, 6]), np.array([0, 0]))
@@ -223,7 +225,7 @@ def span_agreement(
 def _list_marked_characters(
     text: IntArray, annotator: IntArray, item: IntArray, start: IntArray, end: IntArray, severity: IntArray
 ) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
-    """Text, annotator, item, position and severity of every marked character, once for each annotator."""
+    """Return text, annotator, item, position and severity of each marked character, once per annotator."""
     length = np.where(start == NO_SPAN, 0, end - start)
     row = np.repeat(np.arange(len(text)), length)
     position = np.arange(len(row)) - np.repeat(np.cumsum(length) - length, length) + start[row]
@@ -239,7 +241,7 @@ def _list_marked_characters(
 def _list_judged_texts(
     text: IntArray, annotator: IntArray, item: IntArray, marks: tuple[IntArray, ...]
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Text, annotator, item and number of marked characters of every judgment."""
+    """Return text, annotator, item and number of marked characters of every judgment."""
     wide = int(annotator.max(initial=0)) + 1
     keys, place = np.unique(text * wide + annotator, return_index=True)
     at = np.searchsorted(keys, marks[0] * wide + marks[1])
@@ -253,12 +255,12 @@ def _pair_annotators(
 
 
 def _original_items(judgments: PairableJudgments, item: IntArray) -> IntArray:
-    """`pairable_judgments` numbers the items it keeps; these are the numbers they came with."""
+    """Return the original item codes; `pairable_judgments` renumbers the items that it keeps."""
     return np.unique(item[judgments.kept]).astype(np.int64)
 
 
 def _sum_lengths(pairs: AnnotatorPairs, item: IntArray, items: int) -> tuple[FloatArray, FloatArray]:
-    """|A| + |B| of every pair, and of every item."""
+    """Return |A| + |B| of every pair, and summed over pairs of every item."""
     total, of_items = np.zeros(len(pairs.first)), np.zeros(items)
     back = _original_items(pairs.judgments, item)
     for rows in iterate_judgment_pairs(pairs):
@@ -271,7 +273,7 @@ def _sum_lengths(pairs: AnnotatorPairs, item: IntArray, items: int) -> tuple[Flo
 def _count_shared_characters(
     marks: tuple[IntArray, ...], pairs: AnnotatorPairs, annotators: int, _item: IntArray, items: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Characters marked by both annotators of each pair, those with the same severity, and both for every item."""
+    """Return characters marked by both annotators of each pair, those of equal severity, and both per item."""
     text, annotator, item, position, severity = marks
     both, same, of_items = np.zeros(len(pairs.first)), np.zeros(len(pairs.first)), np.zeros((items, 2))
     if not len(text):

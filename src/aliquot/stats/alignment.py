@@ -1,9 +1,9 @@
-"""Do the scores belong to these outputs? Traces of rows that were shifted and of systems that changed places.
+"""Misaligned scores: detect rows that are shifted and systems that are swapped.
 
-Like outputs of an item get like scores, a fair metric orders the outputs of an item as people do, and some items are
-harder for every system. Scores of other outputs show none of this. Alignments are compared by the log-likelihood that
-these three explain: a linear model of the ranks of the scores, once within items and once between items, fitted on four
-fifths of the items and applied to the last fifth.
+Similar outputs of an item get similar scores, a fair metric correlates with people within items, and item difficulty is
+shared by systems. Misaligned scores show none of this. Alignments are compared by the log-likelihood that these three
+explain: a linear model of the score ranks, within and between items, fitted on four fifths of the items and applied to
+the last fifth.
 """
 
 from __future__ import annotations
@@ -16,51 +16,53 @@ import numpy as np
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_means, group_sums, scaled_ranks
 
 _FOLDS = 5
-_MIN_Z = 2.0  # standard errors over items by which one alignment is better than another
-_RIDGE = 0.1  # share of the features' mean square; few items tell little about weights
-_MAX_REFITS = 3  # exchanges that are fitted anew
-_MIN_VARIANCE = 1e-9  # of ranks from -0.5 to 0.5: nothing but rounding
-_SWEEPS = 4  # to centre by items and systems where cells are missing
-_MIN_SHARED_ITEMS = 30  # items that two systems share before they are compared
+_MIN_Z = 2.0  # z over items from which one alignment is better than another
+_RIDGE = 0.1  # ridge as a share of the features' mean square; few items determine weights poorly
+_MAX_REFITS = 3  # candidate swaps that are refitted
+_MIN_VARIANCE = 1e-9  # ranks range from -0.5 to 0.5: less variance than this is rounding
+_SWEEPS = 4  # sweeps of double centring; one is enough without missing cells
+_MIN_SHARED_ITEMS = 30  # items that two systems must share to be compared
 
 
 @dataclass(frozen=True, eq=False)
 class OutputFeatures:
-    """What is known of the outputs without any judgment."""
+    """Features of outputs that need no judgments."""
 
-    likeness: FloatArray  # N x M x M; of two outputs of an item, beside what is usual for their systems; 0 if missing
+    likeness: FloatArray  # N x M x M; text similarity of two outputs less its mean over items; 0 if missing
     cells: FloatArray  # N x M x p; centred over items and over systems, 0 where missing
     items: FloatArray  # N x q; centred over items
 
     def keep(self, items: IntArray) -> OutputFeatures:
-        """Only these items."""
+        """Return the features of some items."""
         return OutputFeatures(self.likeness[items], self.cells[items], self.items[items])
 
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """How well the features explain scores: the gain in log-likelihood of each item, and what it rests on."""
+    """Fit of scores to features: the gain in log-likelihood of each item, and the predictions behind it."""
 
-    gains: FloatArray  # N; over a model in which systems and nothing else differ; 0 for an item without scores
-    scores: FloatArray  # N x M, as they came
+    gains: FloatArray  # N; gain over a model with system means only; 0 for an item without scores
+    scores: FloatArray  # N x M; as given
     within: FloatArray  # N x M; their ranks, centred over items and over systems, 0 where missing
     predicted: FloatArray  # N x M; of these
-    likeness: FloatArray  # N x M x M; its part in the prediction: predicted[i, a] has likeness[i, a, b] * within[i, b]
+    likeness: (
+        FloatArray  # N x M x M; its part in the prediction: predicted[i, a] includes likeness[i, a, b] * within[i, b]
+    )
 
     @property
     def judged(self) -> BoolArray:
-        """Where there are scores."""
+        """N x M; whether a score is present."""
         return np.isfinite(self.scores)
 
     @property
     def gain(self) -> float:
-        """Log-likelihood gained over all items; about 0 or less where the features say nothing of the scores."""
+        """Total gain in log-likelihood; about 0 or less where the features do not explain the scores."""
         return float(self.gains.sum())
 
     def evidence(self, before: Explanation) -> float:
-        """Log-likelihood gained on another explanation (or on none if that one is worse).
+        """Return the gain in log-likelihood over another fit (or over none if that one is worse).
 
-        0 where it is less than two standard errors over items: a few items decide nothing.
+        Gains below two standard errors over items count as 0.
         """
         steps = self.gains - (before.gains if before.gain > 0 else 0.0)
         total, error = float(steps.sum()), float(np.sqrt((steps**2).sum()))
@@ -68,7 +70,7 @@ class Explanation:
 
 
 def output_features(vectors: FloatArray, lengths: FloatArray, metric: FloatArray | None = None) -> OutputFeatures:
-    """Make the features of outputs from their texts and, where there are metrics, from their mean.
+    """Compute features of outputs from their texts and, if there are metrics, from their mean.
 
     Args:
         vectors: N x M x D, of unit length, 0 for a missing output.
@@ -88,12 +90,12 @@ def output_features(vectors: FloatArray, lengths: FloatArray, metric: FloatArray
 
 
 def explain_scores(scores: FloatArray, features: OutputFeatures, others: FloatArray | None = None) -> Explanation:
-    """Explain the scores of outputs by their features.
+    """Fit the scores of outputs by their features.
 
     Args:
         scores: N x M, NaN where not judged.
         features: Of the same outputs.
-        others: N x M scores of the same outputs by somebody else, as a further feature; NaN where there is none.
+        others: N x M scores of the same outputs by another annotator, as a further feature; NaN where missing.
 
     >>> rng = np.random.default_rng(0)
     >>> metric = rng.normal(size=(60, 5))
@@ -133,16 +135,16 @@ class SystemSwap:
     """Two systems whose scores fit each other's outputs better than their own."""
 
     systems: tuple[int, int]
-    evidence: float  # gain in log-likelihood of the exchange
-    tries: int  # pairs that were compared
+    evidence: float  # gain in log-likelihood of the swap
+    tries: int  # pairs compared
 
 
 def find_swapped_systems(
     own: Explanation, features: OutputFeatures, others: FloatArray | None = None
 ) -> SystemSwap | None:
-    """Find the exchange of two systems that explains the scores best, whether it is better than none or not.
+    """Find the swap of two systems with the largest gain, which may be 0; None if no two systems share items.
 
-    All pairs are compared by the present weights, the best few fitted anew. None where no two systems share items.
+    All pairs are compared at the fitted weights; the best few are refitted.
     """
     pairs = [
         (a, b)
@@ -160,7 +162,7 @@ def find_swapped_systems(
 
 
 def _swap_gain(own: Explanation, first: int, second: int) -> float:
-    """Log-likelihood gained by an exchange at the present weights, over its spread: a few items decide nothing."""
+    """Return the z-value over items of the gain of a swap at the fitted weights."""
     both = own.judged[:, first] & own.judged[:, second]
     mine, theirs = own.within[both, first], own.within[both, second]
     alike = own.likeness[both, first, second]
@@ -171,7 +173,7 @@ def _swap_gain(own: Explanation, first: int, second: int) -> float:
 
 
 def shift_cells(scores: FloatArray, step: int) -> FloatArray:
-    """Move each score that is there to the next cell (or the one before), row by row.
+    """Roll the present scores by `step` cells, in row-major order.
 
     >>> shift_cells(np.array([[1.0, 2.0], [np.nan, 3.0]]), 1)
     array([[ 3.,  1.],
@@ -184,7 +186,7 @@ def shift_cells(scores: FloatArray, step: int) -> FloatArray:
 
 
 def agreement_within_cells(cell: IntArray, annotator: IntArray, value: FloatArray) -> float:
-    """Return by how many standard errors annotators agree on outputs: ranks less each annotator's mean, NaN left out.
+    """Return the z-value of the agreement of annotators on outputs, from ranks less each annotator's mean.
 
     >>> cell, annotator = np.repeat(np.arange(50), 2), np.tile([0, 1], 50)
     >>> agreement_within_cells(cell, annotator, np.repeat(np.arange(50.0), 2)) > 5
@@ -208,8 +210,8 @@ def _log_likelihood_gains(scores: FloatArray, predicted: FloatArray) -> FloatArr
 
 
 def _cross_predict(features: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Predict scores (N x M) by features (N x M x p) from the other folds of items; also the first weight by item."""
-    fold = np.arange(len(scores)) * _FOLDS // max(len(scores), 1)  # neighbours, often of one document, together
+    """Predict scores (N x M) from features (N x M x p), cross-fitted by item; also the first slope per item."""
+    fold = np.arange(len(scores)) * _FOLDS // max(len(scores), 1)  # contiguous folds keep documents together
     predicted, first = np.zeros(scores.shape), np.zeros(len(scores))
     squares = np.einsum("iap,iaq->ipq", features, features)
     products = np.einsum("iap,ia->ip", features, scores)

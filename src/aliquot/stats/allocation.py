@@ -1,8 +1,8 @@
-"""Splitting a total over bins.
+"""Allocation of a sample over strata or groups (bins), and inclusion probabilities.
 
-Invariant: allocations sum to n exactly and no bin gets more than it has. `proportional_allocation`, `neyman_allocation`
-and `equal_allocation` give real-valued targets; `round_allocation` (the same every time) and `round_randomly` (right on
-average) make them whole.
+Invariant: allocations sum to n exactly and never exceed the sizes of bins. `proportional_allocation`,
+`neyman_allocation` and `equal_allocation` give real-valued targets; `round_allocation` (deterministic) and
+`round_randomly` (unbiased) make them whole.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from aliquot.stats.sampling_designs import ROUNDING, systematic_sample, validate
 
 
 def validate_nonnegative(name: str, values: FloatArray | IntArray) -> FloatArray:
-    """Return a vector of finite numbers >= 0, or say which value is not.
+    """Return a vector of finite numbers >= 0; raise OptionError for other values.
 
     >>> validate_nonnegative("sizes", np.array([2, 0])).tolist()
     [2.0, 0.0]
@@ -30,10 +30,9 @@ def validate_nonnegative(name: str, values: FloatArray | IntArray) -> FloatArray
 
 
 def water_fill(weights: FloatArray, caps: FloatArray, n: float) -> FloatArray:
-    """Share n out as min(cap_l, c * weight_l), with the one level c at which the shares sum to n.
+    """Allocate n as min(cap_l, c * weight_l), with the level c at which the shares sum to n (water-filling).
 
-    The level comes from one sort; taking the most overfull bin whole, again and again, ends at the same shares. What
-    the bins with a weight cannot hold goes to the others in proportion to their caps.
+    Bins of weight 0 share, in proportion to their caps, what the others cannot hold.
 
     >>> water_fill(np.array([8.0, 1.0, 1.0]), np.array([3.0, 5.0, 5.0]), 5).tolist()
     [3.0, 1.0, 1.0]
@@ -50,7 +49,7 @@ def water_fill(weights: FloatArray, caps: FloatArray, n: float) -> FloatArray:
 
 
 def _fill_to_level(weights: FloatArray, caps: FloatArray, n: float) -> FloatArray:
-    """Water-fill positive weights that can hold more than n."""
+    """Water-fill bins of positive weight whose caps sum to more than n."""
     shares: FloatArray = n * (weights / weights.sum())
     if np.all(shares <= caps):
         return shares
@@ -78,7 +77,7 @@ def proportional_allocation(sizes: IntArray, n: int) -> FloatArray:
 
 
 def neyman_allocation(sizes: IntArray, sds: FloatArray, n: int) -> FloatArray:
-    """Allocate for the least variance: n_l = n s_l N_l / sum(s N), overfull bins taken whole (Neyman).
+    """Allocate for the least variance: n_l = n s_l N_l / sum(s N), capped at the bin sizes (Neyman).
 
     Saldías et al. (2022), equation 2. When all (remaining) sds are zero the allocation is proportional.
 
@@ -93,7 +92,7 @@ def neyman_allocation(sizes: IntArray, sds: FloatArray, n: int) -> FloatArray:
 
 
 def equal_allocation(sizes: IntArray, n: int) -> FloatArray:
-    """Allocate equal budgets to all groups; groups too small give their rest back to the others.
+    """Allocate equal shares to all groups; groups that are too small release the rest to the others.
 
     >>> equal_allocation(np.array([2, 50, 50]), 20).tolist()
     [2.0, 9.0, 9.0]
@@ -105,8 +104,8 @@ def equal_allocation(sizes: IntArray, n: int) -> FloatArray:
 def round_allocation(target: FloatArray, sizes: IntArray, n: int) -> IntArray:
     """Round targets to whole numbers that sum to n and minimise sum |n_l - n'_l| (largest remainders first).
 
-    Saldías et al. (2022), section 2.1. Ties go to the earlier bin. Many tiny bins all round to 0 here, which
-    biases a stratified mean: use `round_randomly` then.
+    Saldías et al. (2022), section 2.1. Ties go to the earlier bin. Many tiny bins all round to 0, which biases a
+    stratified mean; use `round_randomly` then.
 
     >>> round_allocation(np.array([1.2, 2.7, 0.1]), np.array([5, 5, 5]), 4).tolist()
     [1, 3, 0]
@@ -118,7 +117,7 @@ def round_allocation(target: FloatArray, sizes: IntArray, n: int) -> IntArray:
 
 
 def round_randomly(target: FloatArray, sizes: IntArray, n: int, seed: Seed) -> IntArray:
-    """Round targets up or down at random so that E[n_l] = target_l exactly (no empty-bin bias) and they sum to n.
+    """Round targets at random to whole numbers that sum to n, with E[n_l] = target_l (no empty-bin bias).
 
     >>> int(round_randomly(np.array([0.5, 0.5, 0.5, 0.5]), np.array([2, 2, 2, 2]), 2, seed=0).sum())
     2
@@ -127,14 +126,14 @@ def round_randomly(target: FloatArray, sizes: IntArray, n: int, seed: Seed) -> I
     extra = n - int(whole.sum())
     if extra == 0:
         return whole
-    fraction = np.minimum(fraction * (extra / fraction.sum()), 1.0)  # the sum is whole but for rounding errors
+    fraction = np.minimum(fraction * (extra / fraction.sum()), 1.0)  # the sum is whole up to rounding
     rng = np.random.default_rng(seed)
     whole[systematic_sample(fraction, rng, order=rng.permutation(len(whole)))] += 1
     return whole
 
 
 def _validate_sizes(sizes: IntArray, n: int) -> FloatArray:
-    """Return bin sizes as numbers to compute with, once n is known to fit into them."""
+    """Return bin sizes as floats; raise OptionError unless 0 <= n <= their sum."""
     caps = validate_nonnegative("sizes", sizes)
     if np.any(caps != np.floor(caps)):
         raise OptionError("sizes has fractions; give the whole number of items in each bin")
@@ -144,7 +143,7 @@ def _validate_sizes(sizes: IntArray, n: int) -> FloatArray:
 
 
 def _split_whole_and_fraction(target: FloatArray, sizes: IntArray, n: int) -> tuple[IntArray, FloatArray]:
-    """Return whole and fractional parts of targets; a target within rounding error of a whole number is whole."""
+    """Return whole and fractional parts of targets; those within rounding of a whole number are whole."""
     caps = _validate_sizes(sizes, n)
     values = validate_nonnegative("target", target)
     if values.shape != caps.shape:
@@ -167,10 +166,10 @@ def _split_whole_and_fraction(target: FloatArray, sizes: IntArray, n: int) -> tu
 
 
 def inclusion_probabilities(sizes: FloatArray, n: float) -> FloatArray:
-    """Return pi = min(1, c * size) with the level c at which they sum to n (capping with water-filling).
+    """Return pi = min(1, c * size), with the level c at which they sum to n.
 
-    Särndal, Swensson and Wretman (1992), section 3.6. Items of size 0 get pi = 0, which no design-based estimate
-    survives, unless n exceeds the number of the others: then they share what is left. See `pps_probabilities`.
+    Särndal, Swensson and Wretman (1992), section 3.6. Items of size 0 get pi = 0, which makes design-based estimates
+    biased, unless n exceeds the number of the others. See `pps_probabilities`.
 
     >>> inclusion_probabilities(np.array([8.0, 1.0, 1.0]), 2).tolist()
     [1.0, 0.5, 0.5]

@@ -1,10 +1,10 @@
-"""Krippendorff's alpha at every level of measurement, with missing judgments, from sums over items.
+"""Krippendorff's alpha at every level of measurement and intraclass correlations, with missing judgments.
 
 Notation of Krippendorff (2011), "Computing Krippendorff's Alpha-Reliability": unit u has m_u judgments, n_uc of
 them the value c; only units with m_u >= 2 count. alpha = 1 - D_o / D_e, with
 D_o = 1/n sum_u 1/(m_u - 1) sum_cc' n_uc (n_uc' - [c = c']) d2(c, c') and
 D_e = 1/(n (n - 1)) sum_cc' n_c (n_c' - [c = c']) d2(c, c').
-No unit with two judgments, or judgments that are all equal (D_e = 0), leave alpha undefined: NaN.
+Alpha is NaN without a unit with two judgments, and where all judgments are equal (D_e = 0).
 """
 
 from __future__ import annotations
@@ -22,25 +22,23 @@ from aliquot.stats.resampling import AdditiveMeasure, WeightedMeasure, measure_v
 MeasurementLevel = Literal["nominal", "ordinal", "interval", "ratio"]
 MEASUREMENT_LEVELS: tuple[MeasurementLevel, ...] = get_args(MeasurementLevel)
 
-_MAX_TABLE_VALUES = (
-    12  # values up to which a table of coincidences is quicker than going through the judgments at every draw
-)
-_MAX_TABLE_SIZE = 20_000_000  # numbers in such a table
+_MAX_TABLE_VALUES = 12  # distinct values up to which a coincidence table is faster than a pass over judgments per draw
+_MAX_TABLE_SIZE = 20_000_000  # numbers in a coincidence table
 _MAX_RATIO_VALUES = 3_000  # ratio differences need a table of all pairs of values
-_BLOCK_SIZE = 2_000_000  # numbers of a block of units x values
+_BLOCK_SIZE = 2_000_000  # numbers held in a block of units x values
 
 
 @dataclass(frozen=True, eq=False)
 class PairableJudgments:
     """Judgments on units with at least two of them, sorted by unit."""
 
-    unit: IntArray  # the unit of each judgment, 0 to U - 1, rising
-    code: IntArray  # the place of each judgment in `values`
-    values: FloatArray  # the distinct judgments, rising
+    unit: IntArray  # the unit of each judgment, 0 to U - 1, ascending
+    code: IntArray  # index of each judgment in `values`
+    values: FloatArray  # distinct judgments, ascending
     size: IntArray  # the number of judgments of each unit
-    item: IntArray  # the item of each unit; items are what a bootstrap draws
+    item: IntArray  # the item of each unit; the bootstrap draws items
     items: int  # the number of items
-    kept: IntArray  # the places of these judgments in what was given
+    kept: IntArray  # indices of these judgments in the input
 
     @property
     def judgment_item(self) -> IntArray:
@@ -49,15 +47,15 @@ class PairableJudgments:
 
     @property
     def scale(self) -> FloatArray:
-        """1 / (m_u - 1), what a pair of judgments of each unit counts."""
+        """Weight 1 / (m_u - 1) of a pair of judgments of each unit."""
         return 1.0 / (self.size.astype(np.float64) - 1.0)
 
 
 def pairable_judgments(unit: IntArray, value: FloatArray, item: IntArray | None = None) -> PairableJudgments:
-    """Sort judgments by unit and leave out missing ones and units with fewer than two.
+    """Sort judgments by unit; drop missing ones and units with fewer than two.
 
-    `unit`: code of each judgment's unit (what two annotators can both have judged). `item`: code of each judgment's
-    item, the same for all judgments of a unit; by default each unit is an item.
+    `unit`: code of each judgment's unit (what several annotators judge). `item`: code of each judgment's item, equal
+    within a unit; by default each unit is an item.
 
     >>> pairable_judgments(np.array([7, 7, 8]), np.array([1.0, 2.0, 2.0])).size.tolist()
     [2]
@@ -82,7 +80,7 @@ def pairable_judgments(unit: IntArray, value: FloatArray, item: IntArray | None 
 
 
 def to_long_form(table: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
-    """Turn units x annotators (NaN = missing) into unit, annotator and value of each judgment.
+    """Convert a units x annotators table (NaN = missing) to unit, annotator and value of each judgment.
 
     >>> [part.tolist() for part in to_long_form(np.array([[1.0, np.nan], [2.0, 3.0]]))]
     [[0, 1, 1], [0, 0, 1], [1.0, 2.0, 3.0]]
@@ -92,7 +90,7 @@ def to_long_form(table: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
 
 
 def krippendorff_alpha(unit: IntArray, value: FloatArray, level: MeasurementLevel = "nominal") -> float:
-    """Krippendorff's alpha at a `level` (nominal, ordinal, interval or ratio); NaN where undefined.
+    """Return Krippendorff's alpha; NaN where undefined.
 
     >>> krippendorff_alpha(np.array([0, 0, 1, 1]), np.array([1.0, 1.0, 2.0, 2.0]))
     1.0
@@ -102,7 +100,7 @@ def krippendorff_alpha(unit: IntArray, value: FloatArray, level: MeasurementLeve
 
 
 def alpha_measure(judgments: PairableJudgments, level: MeasurementLevel) -> WeightedMeasure:
-    """Alpha as a measure of item weights, for bootstraps."""
+    """Return alpha as a measure of item weights, for bootstraps."""
     if level not in MEASUREMENT_LEVELS:
         raise unknown_name("level", level, MEASUREMENT_LEVELS)
     if level == "interval":
@@ -118,33 +116,33 @@ def alpha_measure(judgments: PairableJudgments, level: MeasurementLevel) -> Weig
 
 
 def _alpha_from_differences(observed: FloatArray, expected: FloatArray, n: FloatArray) -> FloatArray:
-    """1 - D_o / D_e of the sums of differences n D_o and n (n - 1) D_e."""
+    """Return 1 - D_o / D_e from the sums n D_o and n (n - 1) D_e."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = (n - 1.0) * observed / expected
     return np.where(expected > 1e-12 * n, 1.0 - ratio, np.nan)
 
 
 def sum_by_unit(judgments: PairableJudgments, of_judgments: FloatArray) -> FloatArray:
-    """Sum over the judgments of each unit."""
+    """Sum values over the judgments of each unit."""
     return np.bincount(judgments.unit, of_judgments, minlength=len(judgments.size)).astype(np.float64)
 
 
 def count_values_by_unit(judgments: PairableJudgments) -> Any:
-    """n_uc: sparse units x values."""
+    """Return n_uc, sparse units x values."""
     shape = (len(judgments.size), len(judgments.values))
     return sparse.csr_array((np.ones(len(judgments.unit)), (judgments.unit, judgments.code)), shape=shape)
 
 
 def _count_values_by_item(judgments: PairableJudgments) -> Any:
-    """n_c of each item: sparse items x values."""
+    """Return n_c of each item, sparse items x values."""
     ones = np.ones(len(judgments.code))
     return sparse_sum_by_item(judgments.judgment_item, judgments.code, ones, (judgments.items, len(judgments.values)))
 
 
 def _interval_alpha(judgments: PairableJudgments) -> AdditiveMeasure:
-    """d2 = (c - c')^2: sums of squares replace the coincidence table, whatever the number of values."""
+    """Return interval alpha, d2 = (c - c')^2, from sums of squares: no table of coincidences is needed."""
     spread = float(np.ptp(judgments.values)) if len(judgments.values) else 0.0
-    # On the range 0 to 1, so that D_e = 0 is told by the same rule for any unit of measurement.
+    # Scaled to 0 to 1, so that the test for D_e = 0 does not depend on the unit of measurement.
     y = (judgments.values[judgments.code] - judgments.values.min(initial=np.inf)) / (spread or 1.0)
     within = 2.0 * judgments.scale * (judgments.size * sum_by_unit(judgments, y**2) - sum_by_unit(judgments, y) ** 2)
     per_judgment = sum_by_item(judgments.judgment_item, [np.ones(len(y)), y, y**2], judgments.items)
@@ -181,7 +179,7 @@ def _ratio_alpha(judgments: PairableJudgments) -> AdditiveMeasure:
 
 
 def ratio_differences(values: FloatArray) -> FloatArray:
-    """Squared differences of all pairs of values on a ratio scale, d2 = ((c - c') / (c + c'))^2."""
+    """Return the squared differences on a ratio scale, d2 = ((c - c') / (c + c'))^2, of all pairs of values."""
     if (values < 0).any():
         raise OptionError(f"the judgment {values.min():g} is negative; a ratio scale begins at 0: choose another level")
     total = values[:, None] + values[None, :]
@@ -192,7 +190,7 @@ def ratio_differences(values: FloatArray) -> FloatArray:
 def _alpha_from_margins(
     judgments: PairableJudgments, within: FloatArray, expected: Any, whole: float
 ) -> AdditiveMeasure:
-    """Alpha of a fixed difference function: D_o is a sum over items, D_e follows from the counts of values."""
+    """Return alpha for a fixed difference function: D_o is a sum over items, D_e follows from counts of values."""
     observed = sum_by_item(judgments.item, [within], judgments.items)
     sums = sparse.hstack([sparse.csr_array(observed), _count_values_by_item(judgments)], format="csr")
 
@@ -204,13 +202,13 @@ def _alpha_from_margins(
 
 
 def mean_ranks(n_c: FloatArray) -> FloatArray:
-    """r_c = n_1 + ... + n_(c-1) + n_c / 2: then sum_{g=c..c'} n_g - (n_c + n_c') / 2 = r_c' - r_c."""
+    """Return r_c = n_1 + ... + n_(c-1) + n_c / 2; then sum_{g=c..c'} n_g - (n_c + n_c') / 2 = r_c' - r_c."""
     ranks: FloatArray = np.cumsum(n_c, axis=-1) - n_c / 2.0
     return ranks
 
 
 def _rank_alpha(observed: FloatArray, n_c: FloatArray) -> FloatArray:
-    """Alpha from sums of squared rank differences; ranks are on the range 0 to 1, as alpha does not mind."""
+    """Return alpha from sums of squared rank differences; ranks are scaled to 0 to 1, which cancels."""
     n = n_c.sum(axis=-1)
     ranks = mean_ranks(n_c) / np.maximum(n, 1.0)[..., None]
     first, second = (n_c * ranks).sum(axis=-1), (n_c * ranks**2).sum(axis=-1)
@@ -218,7 +216,7 @@ def _rank_alpha(observed: FloatArray, n_c: FloatArray) -> FloatArray:
 
 
 def _ordinal_alpha(judgments: PairableJudgments) -> AdditiveMeasure:
-    """Few values: the coincidences o_cc', c < c', of each item are summed, since ranks change with the draw."""
+    """Return ordinal alpha from the coincidences o_cc', c < c', of each item: ranks change with the draw."""
     k = len(judgments.values)
     low, high = np.triu_indices(k, 1)
     counts = count_values_by_unit(judgments).tocsc()
@@ -239,22 +237,22 @@ def _ordinal_alpha(judgments: PairableJudgments) -> AdditiveMeasure:
 
 @dataclass(frozen=True, eq=False)
 class OrdinalAlpha:
-    """Ordinal alpha for many values: each draw goes through the judgments once."""
+    """Ordinal alpha for many values, with one pass over the judgments per draw."""
 
     judgments: PairableJudgments
 
     @property
     def items(self) -> int:
-        """The number of items."""
+        """Number of items."""
         return self.judgments.items
 
     @property
     def width(self) -> int:
-        """A draw holds a number for each judgment."""
+        """Numbers held per draw: one per judgment."""
         return len(self.judgments.code)
 
     def __call__(self, weights: FloatArray) -> FloatArray:
-        """One value for each row of weights."""
+        """Return one value per row of weights."""
         return np.array([self._once(row) for row in weights])
 
     def _once(self, weight: FloatArray) -> float:
@@ -276,9 +274,10 @@ class OrdinalAlpha:
 
 ICCKind = Literal["icc1", "icc2", "icc3", "icc1k", "icc2k", "icc3k"]
 ICC_KINDS: tuple[ICCKind, ...] = get_args(ICCKind)
-"""One-way, two-way random (absolute agreement), two-way mixed (consistency); k: of the mean of a unit's judgments."""
+"""One-way, two-way random (absolute agreement), two-way mixed (consistency); k: reliability of a unit's mean judgment.
+"""
 
-_UNIT_COLUMNS = 6  # columns before those of the annotators
+_UNIT_COLUMNS = 6  # columns of `icc_item_sums` before those of the annotators
 
 
 def icc_measure(judgments: PairableJudgments, annotator: IntArray, annotators: int, kind: ICCKind) -> AdditiveMeasure:
@@ -295,7 +294,7 @@ def _value_range(judgments: PairableJudgments) -> float:
 
 
 def icc_item_sums(judgments: PairableJudgments, annotator: IntArray, annotators: int) -> FloatArray:
-    """Sums over each item: units, m, m^2, 1/m (m judgments a unit), y^2, unit totals^2 / m; n and y by annotator.
+    """Return sums per item: units, m, m^2, 1/m (m judgments per unit), y^2, unit totals^2 / m; n and y by annotator.
 
     Judgments y are centred and scaled to a range of 1.
     """
@@ -315,7 +314,7 @@ def icc_item_sums(judgments: PairableJudgments, annotator: IntArray, annotators:
 
 
 def icc_components(total: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Variance of units, annotators, rest, and the harmonic mean number of judgments, for each row of sums.
+    """Return variances of units, annotators and residual, and the harmonic mean of m, for each row of sums.
 
     With a units, b annotators, N judgments, k_a = sum m_u^2 / N and k_b = sum n_j^2 / N:
     T_units - T_mean = (N - k_a) s_a + (a - k_b) s_b + (a - 1) s_e,
@@ -336,7 +335,7 @@ def icc_components(total: FloatArray) -> tuple[FloatArray, FloatArray, FloatArra
 
 
 def _solve_3x3(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Solve each 3 x 3 system; NaN where it has no single solution (one unit, one annotator, no overlap)."""
+    """Solve 3 x 3 systems; NaN where singular (one unit, one annotator, no overlap)."""
     size = np.abs(left).max(axis=(1, 2), initial=1.0)[:, None, None]
     defined = np.abs(np.linalg.det(left / size)) > 1e-12
     safe = np.where(defined[:, None, None], left, np.eye(3))
@@ -345,7 +344,7 @@ def _solve_3x3(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def intraclass_correlation(total: FloatArray, kind: ICCKind) -> FloatArray:
-    """One kind of intraclass correlation for each row of sums."""
+    """Return an intraclass correlation for each row of sums."""
     judgments = total[:, 0] / np.where(total[:, 3] > 0, total[:, 3], np.nan)
     if kind.startswith("icc1"):
         between, noise = _one_way_components(total)
@@ -358,7 +357,7 @@ def intraclass_correlation(total: FloatArray, kind: ICCKind) -> FloatArray:
 
 
 def _one_way_components(total: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Variance between and within units, annotators ignored: every unit may have had others."""
+    """Return variances between and within units, annotators ignored."""
     a, n, squares, _, t_judgments, t_units = total[:, :_UNIT_COLUMNS].T
     sums = total[:, _UNIT_COLUMNS + (total.shape[1] - _UNIT_COLUMNS) // 2 :].sum(axis=1)
     free, safe = np.where(n > a, n - a, np.nan), np.where(n > 0, n, 1.0)

@@ -1,7 +1,7 @@
-"""Standard scores within groups; undefined (NaN), never 0, for a group too small or without spread.
+"""Z-scores within groups, and crossed annotator and item effects.
 
-Invariant: over the present values of every group that has scores, they sum to 0 and their squares to the group's size
-(population standard deviation, divisor n).
+Invariant: the z-scores of a group sum to 0 and their squares to the group's size (population standard deviation,
+divisor n). They are NaN, never 0, for a group that is too small or constant.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_sums, is
 
 @dataclass(frozen=True, eq=False)
 class GroupZScores:
-    """Standard scores, and what they were made of."""
+    """Z-scores with the moments of their groups."""
 
-    z: FloatArray  # a score for each value, NaN where the value is missing or its group has none
-    mean: FloatArray  # each group's mean, NaN for an empty group
-    sd: FloatArray  # each group's standard deviation, divisor n
-    count: IntArray  # how many values each group has
-    constant: BoolArray  # the groups that have enough values, all of them equal
-    few: BoolArray  # the groups that have a value, but fewer than `minimum`
+    z: FloatArray  # z-score of each value, NaN where the value is missing or its group has none
+    mean: FloatArray  # mean of each group, NaN for an empty group
+    sd: FloatArray  # standard deviation of each group, divisor n
+    count: IntArray  # number of values of each group
+    constant: BoolArray  # groups with enough values, all of them equal
+    few: BoolArray  # groups with a value, but fewer than `minimum`
 
 
 def group_zscores(values: FloatArray, groups: IntArray, minimum: int = 2) -> GroupZScores:
-    """Subtract each group's mean and divide by its standard deviation.
+    """Return z-scores within groups; NaN for groups with fewer than `minimum` values or without variance.
 
     >>> group_zscores(np.array([1.0, 3.0, 5.0, 5.0, 7.0]), np.array([0, 0, 1, 1, 2])).z
     array([-1.,  1., nan, nan, nan])
@@ -57,19 +57,19 @@ def group_zscores(values: FloatArray, groups: IntArray, minimum: int = 2) -> Gro
 
 _START_RATIOS = np.array(
     [1e-4, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]
-)  # ratios to begin with; the first stands for none
-_MAX_HELD = 20_000_000  # numbers kept to make every later step of the search quick
+)  # starting ratios of standard deviations; the first stands for 0
+_MAX_HELD = 20_000_000  # numbers held to speed up each step of the search
 
 
 @dataclass(frozen=True, eq=False)
 class CrossedEffects:
-    """Effects and their sizes."""
+    """Estimated effects (BLUPs) and standard deviations."""
 
-    annotator: FloatArray  # each annotator's effect on the value (negative: stricter than others), shrunken towards 0
+    annotator: FloatArray  # effect of each annotator (negative: stricter than others), shrunken towards 0
     annotator_se: FloatArray  # its standard error
-    item: FloatArray  # each item's effect, shrunken towards 0
-    group: FloatArray  # each group's mean, for an average annotator and item
-    noise: FloatArray  # each annotator's own noise: root mean square of the residuals, on the scale of `noise_sd`
+    item: FloatArray  # effect of each item, shrunken towards 0
+    group: FloatArray  # mean of each group, for an average annotator and item
+    noise: FloatArray  # noise of each annotator: root mean square of the residuals, on the scale of `noise_sd`
     annotator_sd: float  # standard deviation of annotators' effects
     item_sd: float  # standard deviation of items' effects
     noise_sd: float  # standard deviation of the noise
@@ -77,13 +77,13 @@ class CrossedEffects:
 
 @dataclass(frozen=True, eq=False)
 class _CountSums:
-    """Sums over the items that have equally many judgments: the weight of an item depends on nothing else."""
+    """Sums over items with equally many judgments: an item's weight depends on its count only."""
 
-    counts: IntArray  # judgments of an item
-    items: IntArray  # how many items have so many
-    products: FloatArray  # of their rows of `rest_items`, summed outer products: counts x (rest * rest)
-    right: FloatArray  # of the same rows times their sums of y: counts x rest
-    squares: FloatArray  # of their sums of y
+    counts: IntArray  # judgments per item
+    items: IntArray  # items with that count
+    products: FloatArray  # outer products of their columns of `rest_items`, summed: counts x (rest * rest)
+    right: FloatArray  # the same columns times their sums of y: counts x rest
+    squares: FloatArray  # squares of their sums of y
 
     def eliminated(self, ratio: float) -> _EliminatedItems:
         weight = _item_weight(ratio, self.counts)
@@ -98,7 +98,7 @@ class _CountSums:
 
 @dataclass(frozen=True, eq=False)
 class _EliminatedItems:
-    """What eliminating the items takes off the matrix and the right side of `rest`, explains of y'y, and log det."""
+    """Terms of the normal equations, the explained sum of squares and the log determinant due to items."""
 
     matrix: FloatArray
     right: FloatArray
@@ -108,7 +108,7 @@ class _EliminatedItems:
 
 @dataclass(frozen=True, eq=False)
 class _ModelSums:
-    """All that the likelihood needs of the judgments; `rest` is annotators, then groups."""
+    """Sufficient statistics of the likelihood; `rest` is annotators, then groups."""
 
     n_annotators: int
     groups: int
@@ -122,7 +122,7 @@ class _ModelSums:
     by_count: _CountSums | None
 
     def eliminated(self, ratio: float) -> _EliminatedItems:
-        """Sums over items, each with its weight w(n_i)."""
+        """Return sums over items with weights w(n_i)."""
         if self.by_count is not None:
             return self.by_count.eliminated(ratio)
         weight = _item_weight(ratio, self.items)
@@ -148,9 +148,9 @@ class _Solution:
 def crossed_effects(
     values: FloatArray, annotators: IntArray, items: IntArray, groups: IntArray | None = None
 ) -> CrossedEffects:
-    """Fit the model to judgments: a value, and the codes (0, 1, ..., none left out) of its annotator, item and group.
+    """Fit y = group mean + annotator + item + noise to judgments, given codes (0, 1, ..., none left out).
 
-    With one annotator, or with as many items as judgments, the effect that cannot be told from the rest is 0.
+    An effect that is not identified (a single annotator, or as many items as judgments) is 0.
 
     >>> annotators, items = np.tile([0, 1], 4), np.repeat(np.arange(4), 2)
     >>> fit = crossed_effects(np.array([1.0, 3, 4, 6, 2, 4, 7, 9.5]), annotators, items)
@@ -183,61 +183,61 @@ def crossed_effects(
 
 
 def _inverse_diagonal(factor: FloatArray) -> FloatArray:
-    """Square roots of the diagonal of the inverse of L L'."""
+    """Return the square roots of the diagonal of (L L')^-1."""
     inverse = linalg.solve_triangular(factor, np.eye(len(factor)), lower=True)
     return np.asarray(np.sqrt((inverse**2).sum(axis=0)))
 
 
 def _annotator_noise(residual: FloatArray, annotators: IntArray, n_annotators: int, noise: float) -> FloatArray:
-    """Root mean square residual of each annotator; residuals are too small as effects were fitted, hence the scale."""
+    """Return the root mean square residual of each annotator, rescaled for the degrees of freedom of the effects."""
     count = np.bincount(annotators, minlength=n_annotators)
-    mine = np.sqrt(group_sums(annotators, residual**2, n_annotators) / np.maximum(count, 1))
+    rms = np.sqrt(group_sums(annotators, residual**2, n_annotators) / np.maximum(count, 1))
     overall = float(np.sqrt((residual**2).mean()))
-    return np.where(count > 0, mine * (noise / overall if overall > 0 else 1.0), np.nan)
+    return np.where(count > 0, rms * (noise / overall if overall > 0 else 1.0), np.nan)
 
 
 def _item_weight(ratio: float, counts: FloatArray | IntArray) -> FloatArray:
-    """How much an item with so many judgments is believed: theta^2 / (theta^2 n + 1)."""
+    """Return the weight of an item with so many judgments, theta^2 / (theta^2 n + 1)."""
     return np.asarray(ratio**2 / (ratio**2 * counts + 1.0))
 
 
 def _sum_by_count(rest_items: sparse.csr_array, items: FloatArray, items_y: FloatArray) -> _CountSums | None:
-    """Sums that make every step of the search quick, whatever the number of items; None where they would be many."""
+    """Return sums by count, which make each step independent of the number of items; None if they are too large."""
     counts, place = np.unique(items.astype(np.int64), return_inverse=True)
     width = rest_items.shape[0]
     if len(counts) * width**2 > _MAX_HELD:
         return None
     columns = rest_items.tocsc()
     products, right = np.empty((len(counts), width**2)), np.empty((len(counts), width))
-    for at in range(len(counts)):
-        mine = np.flatnonzero(place == at)
-        part = columns[:, mine].tocsr()
-        products[at] = (part @ part.T).toarray().ravel()
-        right[at] = part @ items_y[mine]
+    for group in range(len(counts)):
+        members = np.flatnonzero(place == group)
+        part = columns[:, members].tocsr()
+        products[group] = (part @ part.T).toarray().ravel()
+        right[group] = part @ items_y[members]
     return _CountSums(counts, np.bincount(place), products, right, group_sums(place, items_y**2, len(counts)))
 
 
 def _sum_judgments(y: FloatArray, annotators: IntArray, items: IntArray, groups: IntArray) -> _ModelSums:
-    n_annotators, kinds, size = int(annotators.max()) + 1, int(groups.max()) + 1, int(items.max()) + 1
+    n_annotators, n_groups, n_items = int(annotators.max()) + 1, int(groups.max()) + 1, int(items.max()) + 1
     once = np.ones(len(y))
-    of_annotator = sparse.csr_array((once, (annotators, items)), shape=(n_annotators, size))
-    of_group = sparse.csr_array((once, (groups, items)), shape=(kinds, size))
-    rest = np.zeros((n_annotators + kinds, n_annotators + kinds))
+    of_annotator = sparse.csr_array((once, (annotators, items)), shape=(n_annotators, n_items))
+    of_group = sparse.csr_array((once, (groups, items)), shape=(n_groups, n_items))
+    rest = np.zeros((n_annotators + n_groups, n_annotators + n_groups))
     rest[np.diag_indices(n_annotators)] = np.bincount(annotators, minlength=n_annotators)
-    corner = np.arange(n_annotators, n_annotators + kinds)
-    rest[corner, corner] = np.bincount(groups, minlength=kinds)
-    both = group_sums(annotators * kinds + groups, once, n_annotators * kinds).reshape(n_annotators, kinds)
-    rest[:n_annotators, n_annotators:], rest[n_annotators:, :n_annotators] = both, both.T
+    corner = np.arange(n_annotators, n_annotators + n_groups)
+    rest[corner, corner] = np.bincount(groups, minlength=n_groups)
+    crossed = group_sums(annotators * n_groups + groups, once, n_annotators * n_groups).reshape(n_annotators, n_groups)
+    rest[:n_annotators, n_annotators:], rest[n_annotators:, :n_annotators] = crossed, crossed.T
     rest_items = sparse.csr_array(sparse.vstack([of_annotator, of_group]))
-    counts, items_y = np.bincount(items, minlength=size).astype(np.float64), group_sums(items, y, size)
+    counts, items_y = np.bincount(items, minlength=n_items).astype(np.float64), group_sums(items, y, n_items)
     return _ModelSums(
         n_annotators,
-        kinds,
+        n_groups,
         len(y),
         rest,
         rest_items,
         counts,
-        np.concatenate([group_sums(annotators, y, n_annotators), group_sums(groups, y, kinds)]),
+        np.concatenate([group_sums(annotators, y, n_annotators), group_sums(groups, y, n_groups)]),
         items_y,
         float(y @ y),
         _sum_by_count(rest_items, counts, items_y),
@@ -245,10 +245,9 @@ def _sum_judgments(y: FloatArray, annotators: IntArray, items: IntArray, groups:
 
 
 def _optimise_ratios(sums: _ModelSums, free: BoolArray) -> FloatArray:
-    """The ratios of smallest restricted deviance; an effect that is not free stays at 0.
+    """Return the ratios that minimise the restricted deviance; those of effects that are not free are 0.
 
-    The deviance may have a valley at an edge where a search that starts elsewhere ends; so it starts at the best of a
-    grid, and goes on in logarithms, in which no edge is near.
+    The deviance may have a local minimum at an edge, hence the grid of starts; the search is in logarithms.
     """
     if not free.any():
         return np.zeros(2)
@@ -273,17 +272,17 @@ def _optimise_ratios(sums: _ModelSums, free: BoolArray) -> FloatArray:
 def _solve_normal_equations(sums: _ModelSums, theta: FloatArray) -> _Solution:
     """Solve the penalised least squares system (Bates et al. 2015, eq. 17) and give the deviance (eq. 41)."""
     scale = np.concatenate([np.full(sums.n_annotators, theta[0]), np.ones(sums.groups)])
-    gone = sums.eliminated(float(theta[1]))
-    matrix = scale[:, None] * (sums.rest - gone.matrix) * scale[None, :]
+    eliminated = sums.eliminated(float(theta[1]))
+    matrix = scale[:, None] * (sums.rest - eliminated.matrix) * scale[None, :]
     matrix[np.diag_indices(sums.n_annotators)] += 1.0
-    right = scale * (sums.rest_y - gone.right)
-    # LAPACK itself: the search calls this hundreds of times, and what surrounds it would take most of the time.
+    right = scale * (sums.rest_y - eliminated.right)
+    # LAPACK directly: the search calls this hundreds of times, and scipy's checks would dominate.
     factor, failed = linalg.lapack.dpotrf(matrix, lower=1)
     if failed:
         raise linalg.LinAlgError(f"the normal equations of {len(matrix)} effects are not positive definite")
     solution, _ = linalg.lapack.dpotrs(factor, right, lower=1)
-    explained = gone.explained + float(right @ solution)
+    explained = eliminated.explained + float(right @ solution)
     free = sums.n - sums.groups
-    left = max(sums.square_y - explained, 1e-12 * max(sums.square_y, 1e-300))
-    determinant = gone.determinant + 2.0 * np.log(np.diag(factor)).sum()
-    return _Solution(float(determinant + free * np.log(left)), float(np.sqrt(left / free)), solution, factor)
+    residual = max(sums.square_y - explained, 1e-12 * max(sums.square_y, 1e-300))
+    determinant = eliminated.determinant + 2.0 * np.log(np.diag(factor)).sum()
+    return _Solution(float(determinant + free * np.log(residual)), float(np.sqrt(residual / free)), solution, factor)

@@ -1,7 +1,7 @@
-"""All pairs of annotators at once: how two annotators' judgments on the units both judged go together.
+"""Agreement of all pairs of annotators at once, on the units that both judged.
 
-With few distinct judgments every pair of annotators has a square table of counts, and all coefficients follow from it.
-With many, sums and products do for Pearson's correlation, and Spearman's ranks each pair's shared units.
+With few distinct values every pair has a contingency table, from which all coefficients follow. With many, Pearson's
+correlation needs sums of products, and Spearman's ranks of each pair's shared units.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.resampling import AdditiveMeasure, sparse_sum_by_item
 
 MAX_CATEGORIES = 20
-"""Distinct judgments up to which pairs of annotators have tables."""
+"""Maximum number of distinct judgments for contingency tables."""
 MAX_ANNOTATORS = 2_000
-"""Annotators up to which all pairs are looked at."""
+"""Maximum number of annotators whose pairs are compared."""
 MIN_SHARED = 3
-"""Shared units below which two annotators have no correlation: two points always lie on a line."""
+"""Minimum number of shared units for a correlation: two points always lie on a line."""
 
-_CHUNK = 2_000_000  # pairs of judgments looked at together
+_CHUNK = 2_000_000  # pairs of judgments per chunk
 _MAX_TABLE_NUMBERS = 20_000_000  # numbers in all tables
 MAX_HELD_ROWS = 5_000_000
-"""Pairs of judgments that may be held at once: beyond, no intervals, and no Spearman correlations of many judgments."""
+"""Maximum number of pairs of judgments in memory: beyond it there are no intervals and no Spearman's correlations."""
 
 
 class JudgmentPairs(NamedTuple):
-    """Pairs of judgments on the same unit: which pair of annotators, which item, and both judgments' codes."""
+    """Pairs of judgments on the same unit: pair of annotators, item, and codes of both judgments."""
 
     pair: IntArray
     item: IntArray
@@ -42,29 +42,29 @@ class JudgmentPairs(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AnnotatorPairs:
-    """The pairs of annotators with at least one shared unit."""
+    """Pairs of annotators with at least one shared unit."""
 
     judgments: PairableJudgments
     annotator: IntArray
     annotators: int
     first: IntArray  # the annotator of each pair with the lower code
     second: IntArray  # the other
-    shared: IntArray  # the number of units both judged
+    shared: IntArray  # number of units judged by both
 
     @property
     def rows(self) -> int:
-        """The number of pairs of judgments, over all units."""
+        """Number of pairs of judgments, over all units."""
         return int(self.shared.sum())
 
     @property
     def tabulated(self) -> bool:
-        """Whether the judgments are few enough for tables."""
+        """Whether the distinct judgments are few enough for contingency tables."""
         k = len(self.judgments.values)
         return k <= MAX_CATEGORIES and len(self.first) * k * k <= _MAX_TABLE_NUMBERS
 
 
 def find_annotator_pairs(judgments: PairableJudgments, annotator: IntArray, annotators: int) -> AnnotatorPairs:
-    """Find the pairs of annotators that share units; annotators in the order of what `pairable` was given."""
+    """Find the pairs of annotators that share units; `annotator` has one code per input judgment."""
     code = annotator[judgments.kept]
     judged = sparse.csr_array((np.ones(len(code)), (judgments.unit, code)), shape=(len(judgments.size), annotators))
     overlap = sparse.triu(judged.T @ judged, k=1).tocoo()
@@ -80,7 +80,7 @@ def find_annotator_pairs(judgments: PairableJudgments, annotator: IntArray, anno
 
 
 def iterate_judgment_pairs(pairs: AnnotatorPairs) -> Iterator[JudgmentPairs]:
-    """All pairs of judgments on the same unit, in chunks of units; the lower annotator's judgment is x."""
+    """Yield pairs of judgments on the same unit, in chunks of units; x is the judgment of the lower annotator code."""
     judgments = pairs.judgments
     number = np.full((pairs.annotators, pairs.annotators), -1, dtype=np.int64)
     number[pairs.first, pairs.second] = np.arange(len(pairs.first))
@@ -105,7 +105,7 @@ def iterate_judgment_pairs(pairs: AnnotatorPairs) -> Iterator[JudgmentPairs]:
 
 
 def all_judgment_pairs(pairs: AnnotatorPairs) -> JudgmentPairs:
-    """All pairs of judgments at once."""
+    """Return all pairs of judgments at once."""
     chunks = list(iterate_judgment_pairs(pairs))
     if not chunks:
         return JudgmentPairs(*(np.empty(0, dtype=np.int64) for _ in JudgmentPairs._fields))
@@ -113,7 +113,7 @@ def all_judgment_pairs(pairs: AnnotatorPairs) -> JudgmentPairs:
 
 
 def contingency_tables(pairs: AnnotatorPairs) -> FloatArray:
-    """Counts of units by both annotators' judgments: pairs x K x K."""
+    """Count units by both annotators' judgments: pairs x K x K."""
     k, p = len(pairs.judgments.values), len(pairs.first)
     counts = np.zeros(p * k * k)
     for rows in iterate_judgment_pairs(pairs):
@@ -122,7 +122,7 @@ def contingency_tables(pairs: AnnotatorPairs) -> FloatArray:
 
 
 def table_measure(pairs: AnnotatorPairs, of_tables: Callable[[FloatArray], FloatArray]) -> AdditiveMeasure:
-    """The mean over pairs of a coefficient of their tables, as a measure of item weights."""
+    """Return the mean over pairs of a coefficient of tables, as a measure of item weights."""
     k, p, rows = len(pairs.judgments.values), len(pairs.first), all_judgment_pairs(pairs)
     column = (rows.pair * k + rows.x) * k + rows.y
     sums = sparse_sum_by_item(rows.item, column, np.ones(len(column)), (pairs.judgments.items, p * k * k))
@@ -135,7 +135,7 @@ def table_measure(pairs: AnnotatorPairs, of_tables: Callable[[FloatArray], Float
 
 
 def mean_over_pairs(values: FloatArray, shared: FloatArray) -> FloatArray:
-    """Mean over pairs, each counted by the units it shares; undefined pairs are left out.
+    """Average over pairs weighted by shared units; undefined pairs are left out.
 
     >>> mean_over_pairs(np.array([[1.0, 0.0, np.nan]]), np.array([[3.0, 1.0, 5.0]]))
     array([0.75])
@@ -147,13 +147,13 @@ def mean_over_pairs(values: FloatArray, shared: FloatArray) -> FloatArray:
 
 
 def pearson_from_tables(counts: FloatArray, values: FloatArray) -> FloatArray:
-    """Pearson's correlation of both annotators' judgments, from tables; NaN below three units or without variance."""
+    """Return Pearson's correlations from tables; NaN below three units or without variance."""
     scores = np.broadcast_to(standardise_range(values), counts.shape[:-1])
     return _correlation_from_tables(counts, scores, scores)
 
 
 def spearman_from_tables(counts: FloatArray) -> FloatArray:
-    """Spearman's correlation (ties share their mean rank), from tables."""
+    """Return Spearman's correlations (ties share their mean rank) from tables."""
     ranks = [np.cumsum(margin, axis=-1) - margin / 2.0 for margin in (counts.sum(axis=-1), counts.sum(axis=-2))]
     return _correlation_from_tables(counts, *ranks)
 
@@ -168,7 +168,7 @@ def _correlation_from_tables(counts: FloatArray, x: FloatArray, y: FloatArray) -
 
 
 def correlation_from_sums(n: FloatArray, together: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
-    """Correlation of centred sums of products; rounding dust is no variance."""
+    """Return correlations from sums of centred products; NaN below `MIN_SHARED` units or without variance."""
     dust = 1e-12 * np.maximum(n, 1.0)
     defined = (n >= MIN_SHARED) & (x > dust) & (y > dust)
     scale = np.sqrt(np.where(defined, x, 1.0)) * np.sqrt(np.where(defined, y, 1.0))
@@ -176,13 +176,13 @@ def correlation_from_sums(n: FloatArray, together: FloatArray, x: FloatArray, y:
 
 
 def standardise_range(values: FloatArray) -> FloatArray:
-    """Centred and scaled to a range of 1: differences of large sums stay exact, dust is told by one rule."""
+    """Centre values and scale them to a range of 1, so that one rounding tolerance fits all scales."""
     spread = float(np.ptp(values)) if len(values) else 0.0
     return (values - values.mean()) / (spread or 1.0) if len(values) else values
 
 
 def moments_from_tables(counts: FloatArray, values: FloatArray) -> FloatArray:
-    """The sums of `pair_moments`, from tables: pairs x 6."""
+    """Return the sums of `pair_moments` from tables: pairs x 6."""
     y = standardise_range(values)
     rows, columns = counts.sum(axis=-1), counts.sum(axis=-2)
     together = np.einsum("i,...ij,j->...", y, counts, y, optimize=True)
@@ -190,7 +190,7 @@ def moments_from_tables(counts: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def pair_moments(pairs: AnnotatorPairs) -> FloatArray:
-    """Sums over shared units for each pair: n, x, y, x^2, y^2, x y (judgments centred and scaled): pairs x 6."""
+    """Return sums over shared units of each pair: n, x, y, x^2, y^2, x y of standardised judgments (pairs x 6)."""
     total = np.zeros((len(pairs.first), 6))
     for rows in iterate_judgment_pairs(pairs):
         for column, values in enumerate(_moment_terms(pairs, rows)):
@@ -205,14 +205,14 @@ def _moment_terms(pairs: AnnotatorPairs, rows: JudgmentPairs) -> list[FloatArray
 
 
 def pearson_from_moments(total: FloatArray) -> FloatArray:
-    """Pearson's correlation from the sums of `pair_moments`: ... x 6 in, ... out."""
+    """Return Pearson's correlations from the sums of `pair_moments`: ... x 6 in, ... out."""
     n, x, y, xx, yy, xy = np.moveaxis(total, -1, 0)
     safe = np.where(n > 0, n, 1.0)
     return correlation_from_sums(n, xy - x * y / safe, xx - x**2 / safe, yy - y**2 / safe)
 
 
 def pearson_measure(pairs: AnnotatorPairs) -> AdditiveMeasure:
-    """The mean over pairs of Pearson's correlation, as a measure of item weights."""
+    """Return the mean over pairs of Pearson's correlation, as a measure of item weights."""
     p, rows = len(pairs.first), all_judgment_pairs(pairs)
     products = _moment_terms(pairs, rows)
     item, pair = np.tile(rows.item, 6), np.concatenate([rows.pair * 6 + column for column in range(6)])
@@ -227,14 +227,14 @@ def pearson_measure(pairs: AnnotatorPairs) -> AdditiveMeasure:
 
 @dataclass(frozen=True, eq=False)
 class _RankGroups:
-    """One annotator's judgments in all pairs; rows of a pair with equal judgments are a group, groups are ascending."""
+    """Judgments of one side of all pairs; rows of a pair with equal judgments form a group, groups are ascending."""
 
-    of_items: Any  # groups x items: how many rows of the item are in the group
+    of_items: Any  # groups x items: number of the item's rows in the group
     group: IntArray  # the group of each row
     first: IntArray  # the first group of the pair, for each group
 
     def ranks(self, weights: FloatArray) -> FloatArray:
-        """Mean ranks within the pair when each row stands as often as its item's weight says; rows x draws."""
+        """Return mean ranks within the pair, rows weighted by item; rows x draws."""
         counts = self.of_items @ weights
         below = np.cumsum(np.ascontiguousarray(counts.T), axis=1).T - counts
         ranks: FloatArray = (below - below[self.first] + counts / 2.0)[self.group]
@@ -255,25 +255,25 @@ def _group_ranks(pair: IntArray, judgment: IntArray, item: IntArray, items: int)
 
 @dataclass(frozen=True, eq=False)
 class SpearmanPairs:
-    """Spearman's correlation of each pair of annotators, for any item weights: ranks follow the weights."""
+    """Spearman's correlation of each pair of annotators as a function of item weights, which change the ranks."""
 
     item: IntArray  # the item of each row
     pair: IntArray  # the pair of each row
-    of_rows: Any  # pairs x rows, to sum over the rows of each pair
+    of_rows: Any  # pairs x rows; sums over the rows of each pair
     sides: tuple[_RankGroups, _RankGroups]  # both annotators' judgments
     items: int  # the number of items
 
     @property
     def width(self) -> int:
-        """A draw holds a number for each row."""
+        """Numbers held per draw: one per row."""
         return len(self.item)
 
     def __call__(self, weights: FloatArray) -> FloatArray:
-        """The mean over pairs for each row of weights."""
+        """Return the mean over pairs, one per row of weights."""
         return mean_over_pairs(*self.each(weights))
 
     def each(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Draws x pairs: correlations, and the units shared. Inside, draws are last, so that rows are copied whole."""
+        """Return correlations and shared units, draws x pairs; draws are last inside, for contiguous rows."""
         across = np.ascontiguousarray(weights.T)
         weight = across[self.item]
         n = self.of_rows @ weight
@@ -285,7 +285,7 @@ class SpearmanPairs:
 
 
 def spearman_pairs(pairs: AnnotatorPairs) -> SpearmanPairs:
-    """Prepare Spearman's correlation for pairs whose judgments are too many for tables."""
+    """Prepare Spearman's correlations of pairs with too many distinct judgments for tables."""
     rows, items, p = all_judgment_pairs(pairs), pairs.judgments.items, len(pairs.first)
     of_rows = sparse.csr_array((np.ones(len(rows.pair)), (rows.pair, np.arange(len(rows.pair)))), (p, len(rows.pair)))
     sides = tuple(_group_ranks(rows.pair, judgment, rows.item, items) for judgment in (rows.x, rows.y))

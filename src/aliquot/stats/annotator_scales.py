@@ -1,8 +1,8 @@
-"""Annotators who answer on another scale than the others, or the wrong way round.
+"""Annotators who use another scale than the others, or a reversed one.
 
-The rules are meant for mistakes, not for taste: a severe annotator uses the low end of the same scale, so that the
-ratio to the others' quantiles changes along the scale; on a scale of 0 to 10 among 0 to 100 it is the same everywhere.
-A careless annotator correlates with nobody; one whose signs are flipped correlates clearly, and negatively.
+The rules find mistakes, not differences in severity: the ratio of a severe annotator's quantiles to the others' changes
+along the scale, while that of a scale of 0 to 10 among 0 to 100 is constant. A careless annotator correlates with
+nobody; a reversed one correlates clearly negatively.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from aliquot.stats.arrays import FloatArray, IntArray, average_ranks
 from aliquot.stats.correlation import pearson
 
 MIN_JUDGMENTS = 10
-"""Judgments from which an annotator is compared with the others."""
+"""Minimum number of judgments for an annotator to be compared."""
 
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
-_MIN_FACTOR = 4.0  # other scales differ by 5 (1 to 5 among 1 to 25) and more
-_MAX_RATIO_CHANGE = 2.0  # by how much the ratio may change along the scale
-_MIN_Z = 4.0  # standard errors by which a correlation lies below 0
-_MIN_MIRROR_GAIN = 0.25  # by how much the largest difference between distributions falls
-_MIN_CORRELATION = 0.1  # correlation, negative for the annotator and positive for the typical other
+_MIN_FACTOR = 4.0  # scales differ by a factor of 5 (1 to 5 among 1 to 25) or more
+_MAX_RATIO_CHANGE = 2.0  # largest change of the ratio along the scale
+_MIN_Z = 4.0  # z of a correlation below 0
+_MIN_MIRROR_GAIN = 0.25  # minimum decrease of the Kolmogorov-Smirnov distance when values are mirrored
+_MIN_CORRELATION = 0.1  # size of the correlation, negative for the annotator and positive for the typical other
 
 
 @dataclass(frozen=True)
 class ScaleMismatch:
-    """One annotator's values: `factor` times those of the others, with the middle 80% of both."""
+    """An annotator whose values are `factor` times those of the others, with the central 80% of both."""
 
     annotator: int
     judgments: int
@@ -38,7 +38,7 @@ class ScaleMismatch:
 
 @dataclass(frozen=True)
 class ReversedAnnotator:
-    """One annotator who runs against the rest: correlations with a reference of their own and of the typical other."""
+    """A reversed annotator: correlation with a reference, and the median correlation of the others."""
 
     annotator: int
     judgments: int
@@ -47,7 +47,7 @@ class ReversedAnnotator:
 
 
 def find_scale_mismatches(values: FloatArray, annotator: IntArray) -> list[ScaleMismatch]:
-    """Find annotators whose quantiles are a constant multiple (above 4 or below 1/4, or negative) of the others'.
+    """Find annotators whose quantiles are a constant multiple (above 4, below 1/4, or negative) of the others'.
 
     >>> scores = np.tile(np.arange(5.0, 100.0, 5.0), 4)
     >>> people = np.repeat(np.arange(4), 19)
@@ -58,27 +58,27 @@ def find_scale_mismatches(values: FloatArray, annotator: IntArray) -> list[Scale
     if len(people) < 2:
         return []
     quantiles = np.array([np.quantile(values[annotator == person], _QUANTILES) for person in people])
-    found = []
-    for at, person in enumerate(people):
-        typical = np.median(np.delete(quantiles, at, axis=0), axis=0)
-        factor = _scale_factor(quantiles[at], typical)
+    mismatches = []
+    for row, person in enumerate(people):
+        typical = np.median(np.delete(quantiles, row, axis=0), axis=0)
+        factor = _scale_factor(quantiles[row], typical)
         if factor is not None:
-            own, others = quantiles[at], typical
+            own, others = quantiles[row], typical
             ends = (float(own[0]), float(own[-1])), (float(others[0]), float(others[-1]))
-            found.append(ScaleMismatch(int(person), int((annotator == person).sum()), factor, *ends))
-    return found
+            mismatches.append(ScaleMismatch(int(person), int((annotator == person).sum()), factor, *ends))
+    return mismatches
 
 
 def _scale_factor(own: FloatArray, others: FloatArray) -> float | None:
-    """The constant ratio of two sets of quantiles, where it is constant and far from 1."""
+    """Return the ratio of two sets of quantiles if it is constant and far from 1."""
     if (own <= 0).all() and (others >= 0).all() and (own < 0).sum() > 2 and (others > 0).sum() > 2:
         return float(own.mean() / others.mean())
     if (own >= 0).all() and (others <= 0).all() and (own > 0).sum() > 2 and (others < 0).sum() > 2:
         return float(own.mean() / others.mean())
-    known = (others != 0) & (own != 0)
-    if known.sum() < 4:  # most values are 0, as in error counts: small and large cannot be told from few and many
+    nonzero = (others != 0) & (own != 0)
+    if nonzero.sum() < 4:  # mostly zeros, as in error counts: scale and rate cannot be distinguished
         return None
-    ratio = own[known] / others[known]
+    ratio = own[nonzero] / others[nonzero]
     middle = float(np.median(ratio))
     if ratio.min() <= 0 or ratio.max() > _MAX_RATIO_CHANGE * ratio.min() or 1 / _MIN_FACTOR < middle < _MIN_FACTOR:
         return None
@@ -86,17 +86,17 @@ def _scale_factor(own: FloatArray, others: FloatArray) -> float | None:
 
 
 def find_reversed_annotators(values: FloatArray, annotator: IntArray, reference: FloatArray) -> list[ReversedAnnotator]:
-    """Find annotators whose values fall where the reference (metrics, or the other annotators' means) rises.
+    """Find annotators whose values correlate negatively with the reference (metrics, or the others' means).
 
-    A weak fall is enough where the values would be distributed as the others' once they are turned round.
+    A weak negative correlation suffices if the mirrored values are distributed like the others'.
 
     >>> truth = np.random.default_rng(0).normal(size=90)
     >>> people = np.repeat(np.arange(3), 30)
     >>> [found.annotator for found in find_reversed_annotators(np.where(people == 1, -truth, truth), people, truth)]
     [1]
     """
-    known = np.isfinite(reference)
-    values, annotator, reference = values[known], annotator[known], reference[known]
+    present = np.isfinite(reference)
+    values, annotator, reference = values[present], annotator[present], reference[present]
     people = _frequent_annotators(annotator)
     if len(people) < 3:
         return []
@@ -109,15 +109,15 @@ def find_reversed_annotators(values: FloatArray, annotator: IntArray, reference:
         others = np.delete(correlations, place)
         typical = float(np.median(others[np.isfinite(others)])) if np.isfinite(others).any() else 0.0
         size = int(rows.sum())
-        sure = np.arctanh(np.clip(correlation, -0.999999, 0.999999)) * np.sqrt(max(1.0, size - 3.0))
+        z = np.arctanh(np.clip(correlation, -0.999999, 0.999999)) * np.sqrt(max(1.0, size - 3.0))
         mirrored = correlation < 0 and _fits_when_mirrored(values[rows], values[~rows], ends)
-        if typical > _MIN_CORRELATION and ((sure < -_MIN_Z and correlation < -_MIN_CORRELATION) or mirrored):
+        if typical > _MIN_CORRELATION and ((z < -_MIN_Z and correlation < -_MIN_CORRELATION) or mirrored):
             result.append(ReversedAnnotator(int(person), size, float(correlation), typical))
     return result
 
 
 def _fits_when_mirrored(own: FloatArray, others: FloatArray, ends: float) -> bool:
-    """Whether values are distributed like the others' only when high and low change places."""
+    """Return whether values are distributed like the others' only when mirrored."""
     grid, others = np.unique(np.concatenate([own, ends - own, others])), np.sort(others)
     expected = np.searchsorted(others, grid, "right") / len(others)
     distance, mirrored = (

@@ -1,4 +1,4 @@
-"""Array types, sums over groups of rows, and the checks and blocks that many kernels share."""
+"""Array types, group sums, ranks, tolerance tests, validation and blocking."""
 
 from __future__ import annotations
 
@@ -17,40 +17,39 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
-ROUNDING = 1e-12  # what the order of a sum, or the processor, changes in a number, as a share of its terms
-SINGLE_ROUNDING = 1e-5  # the same of sums in single precision, as most metrics are: XLsim reaches 1.0000013
-_SQUARE_SAFE = (1e-75, 1e75)  # squares of sums of many such values, and of their differences, are normal numbers
+ROUNDING = 1e-12  # relative rounding of a sum, which depends on the order of its terms and on the processor
+SINGLE_ROUNDING = 1e-5  # the same in single precision, which most metrics have: XLsim reaches 1.0000013
+_SQUARE_SAFE = (1e-75, 1e75)  # range of values whose squares and sums of squares neither overflow nor vanish
 
 Seed = int | np.random.Generator
-"""Every function that draws takes one; the same seed gives the same result."""
+"""Seed or generator of a random function; the same seed gives the same result."""
 
 
 def encode_labels(labels: Sequence[Hashable]) -> IntArray:
-    """Integer codes of labels in order of first appearance.
+    """Encode labels as integers in order of first appearance.
 
     >>> encode_labels(["b", "a", "b"]).tolist()
     [0, 1, 0]
     """
-    known = {label: code for code, label in enumerate(dict.fromkeys(labels))}
-    return np.array([known[label] for label in labels], dtype=np.int64)
+    code_of = {label: code for code, label in enumerate(dict.fromkeys(labels))}
+    return np.array([code_of[label] for label in labels], dtype=np.int64)
 
 
 def overflow_scale(values: FloatArray) -> float:
-    """Return the power of 10 by which values must be divided so that their squares are exact numbers, or 1.
+    """Return the power of 10 to divide values by so that squares neither overflow nor vanish; mostly 1.
 
     >>> overflow_scale(np.array([3.0, np.nan, 99.0])), overflow_scale(np.array([0.0, 2e-160]))
     (1.0, 1e-160)
     """
-    known = np.abs(values[np.isfinite(values) & (values != 0)])
-    largest = float(known.max()) if known.size else 1.0
+    sizes = np.abs(values[np.isfinite(values) & (values != 0)])
+    largest = float(sizes.max()) if sizes.size else 1.0
     return 1.0 if _SQUARE_SAFE[0] < largest < _SQUARE_SAFE[1] else float(10.0 ** np.floor(np.log10(largest)))
 
 
 def is_negligible(values: FloatArray | float, scale: FloatArray | float, rounding: float = ROUNDING) -> BoolArray:
-    """Return where computed numbers are 0 but for rounding. `scale` is the size of what they were computed from.
+    """Return where computed values are 0 up to rounding; `scale` is the size of the terms they come from.
 
-    Use it where a computed number is compared with 0; whether a sum is exactly 0 depends on the processor. NaN is not
-    negligible.
+    Use it in place of `== 0`: whether a sum is exactly 0 depends on the processor. NaN is not negligible.
 
     >>> is_negligible(0.1 + 0.2 - 0.3, 0.3), is_negligible(np.array([0.0, 1e-9, np.nan]), 50.0)
     (array(True), array([ True, False, False]))
@@ -59,7 +58,7 @@ def is_negligible(values: FloatArray | float, scale: FloatArray | float, roundin
 
 
 def snap_to_zero(values: FloatArray, scale: FloatArray | float) -> FloatArray:
-    """Return the values with those that are negligible set to 0.
+    """Set negligible values to 0.
 
     >>> snap_to_zero(np.array([1.0, 7.8e-15]), 50.0)
     array([1., 0.])
@@ -68,7 +67,7 @@ def snap_to_zero(values: FloatArray, scale: FloatArray | float) -> FloatArray:
 
 
 def max_abs(values: FloatArray, axis: int | None = None) -> FloatArray:
-    """Largest absolute value of what is there, 0 of nothing.
+    """Return the largest absolute finite value; 0 of an empty slice.
 
     >>> max_abs(np.array([[3.0, np.nan], [-4.0, np.nan]]), axis=0)
     array([4., 0.])
@@ -77,7 +76,7 @@ def max_abs(values: FloatArray, axis: int | None = None) -> FloatArray:
 
 
 def is_constant(values: FloatArray, axis: int | None = None, scale: FloatArray | float | None = None) -> BoolArray:
-    """Return where values are all the same but for rounding; NaN takes no part, and nothing is not constant.
+    """Return where values are constant up to rounding; NaN is ignored, an empty slice is not constant.
 
     `scale` is the size of what the values were computed from, by default their own.
 
@@ -120,8 +119,8 @@ def is_within(values: FloatArray, low: float, high: float) -> bool:
     >>> is_within(np.array([0.0, 1.000000119, np.nan]), 0.0, 1.0), is_within(np.array([1.01]), 0.0, 1.0)
     (True, False)
     """
-    known, slack = values[np.isfinite(values)], SINGLE_ROUNDING * max(abs(low), abs(high))
-    return bool((known >= low - slack).all() and (known <= high + slack).all())
+    present, slack = values[np.isfinite(values)], SINGLE_ROUNDING * max(abs(low), abs(high))
+    return bool((present >= low - slack).all() and (present <= high + slack).all())
 
 
 def average_ranks(values: FloatArray) -> FloatArray:
@@ -235,17 +234,17 @@ def cache_by_content(size: int) -> Callable[[Callable[..., _Result]], Callable[.
     """
 
     def decorator(function: Callable[..., _Result]) -> Callable[..., _Result]:
-        kept: OrderedDict[tuple[Any, ...], _Result] = OrderedDict()
+        cache: OrderedDict[tuple[Any, ...], _Result] = OrderedDict()
 
         @wraps(function)
         def remembering(*arguments: Any) -> _Result:
             key = tuple(_content_key(value) if isinstance(value, np.ndarray) else value for value in arguments)
-            if key in kept:
-                kept.move_to_end(key)
-                return kept[key]
-            result = kept[key] = function(*arguments)
-            while len(kept) > size:
-                kept.popitem(last=False)
+            if key in cache:
+                cache.move_to_end(key)
+                return cache[key]
+            result = cache[key] = function(*arguments)
+            while len(cache) > size:
+                cache.popitem(last=False)
             return result
 
         return remembering

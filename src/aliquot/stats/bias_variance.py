@@ -110,8 +110,8 @@ def bootstrap_pair_signs(
         )
     else:
         scored = ~np.isnan(metrics).all(axis=(0, 2)) if len(metrics) else judged
-        kept = scored if scored.any() else judged  # metrics without any score have NaN all over
-        by_metric = bootstrap_sign_counts(metrics[:, kept], trials, size=metric_size, seed=metric_seed)
+        rows = scored if scored.any() else judged  # metrics without any score have NaN all over
+        by_metric = bootstrap_sign_counts(metrics[:, rows], trials, size=metric_size, seed=metric_seed)
     return PairSigns(by_human, by_metric)
 
 
@@ -163,20 +163,22 @@ def decompose(campaigns: PairSigns | Sequence[PairSigns], seed: Seed = 0) -> Dec
     >>> table.value[:, PARTS.index("bias")]  # optimal predictor, human estimator, the human score, its opposite
     array([0., 0., 0., 1.])
     """
-    listed = [campaigns] if isinstance(campaigns, PairSigns) else list(campaigns)
-    if not listed:
+    all_signs = [campaigns] if isinstance(campaigns, PairSigns) else list(campaigns)
+    if not all_signs:
         raise OptionError("no campaign is given; give at least one")
-    tables = {signs.metrics.plus.shape[1] for signs in listed}
+    tables = {signs.metrics.plus.shape[1] for signs in all_signs}
     if len(tables) > 1:
         raise OptionError(f"campaigns have {sorted(tables)} metrics; give the same ones to all, NaN where missing")
-    sums = [_sum_parts(signs) for signs in listed]
+    sums = [_sum_parts(signs) for signs in all_signs]
     total = np.sum([part for part, _ in sums], axis=0)
     pairs = np.sum([count for _, count in sums], axis=0)
-    seeds = spawn_seeds(seed, len(listed))
-    spread = sum(_monte_carlo_variance(signs, child) for signs, child in zip(listed, seeds, strict=True))
+    seeds = spawn_seeds(seed, len(all_signs))
+    spread = sum(_monte_carlo_variance(signs, child) for signs, child in zip(all_signs, seeds, strict=True))
     with np.errstate(invalid="ignore", divide="ignore"):
         value, error = total / pairs[:, None], np.sqrt(spread) / pairs[:, None]
-    return Decomposition(value, error, pairs.astype(np.int64), int(min(signs.human.trials.sum() for signs in listed)))
+    return Decomposition(
+        value, error, pairs.astype(np.int64), int(min(signs.human.trials.sum() for signs in all_signs))
+    )
 
 
 def _sum_parts(signs: PairSigns) -> tuple[FloatArray, FloatArray]:
@@ -240,19 +242,19 @@ def squared_error(human: FloatArray, metrics: FloatArray) -> SquaredErrors:
     """
     validate_metric_stack(metrics, human)
     means, variances = _difference_moments(human)
-    known = np.isfinite(means)
-    noise = variances[known].mean() if known.any() else np.nan
+    defined = np.isfinite(means)
+    noise = variances[defined].mean() if defined.any() else np.nan
     rows = [[noise, noise, 0.0, 0.0, 1.0], [2 * noise, noise, 0.0, noise, 1.0]]
-    pairs = [int(known.sum())] * 2
+    pairs = [int(defined.sum())] * 2
     for metric in metrics:
         of_metric, its_variance = _difference_moments(metric)
-        both = known & np.isfinite(of_metric)
-        total = float((of_metric[both] ** 2).sum())
-        factor = float(of_metric[both] @ means[both]) / total if total > 0 else 0.0
-        parts = [variances[both], (means[both] - factor * of_metric[both]) ** 2, factor**2 * its_variance[both]]
-        mean = [float(part.mean()) if both.any() else np.nan for part in parts]
+        shared = defined & np.isfinite(of_metric)
+        total = float((of_metric[shared] ** 2).sum())
+        factor = float(of_metric[shared] @ means[shared]) / total if total > 0 else 0.0
+        parts = [variances[shared], (means[shared] - factor * of_metric[shared]) ** 2, factor**2 * its_variance[shared]]
+        mean = [float(part.mean()) if shared.any() else np.nan for part in parts]
         rows.append([sum(mean), *mean, factor])
-        pairs.append(int(both.sum()))
+        pairs.append(int(shared.sum()))
     return SquaredErrors(np.array(rows, dtype=np.float64), np.array(pairs, dtype=np.int64))
 
 
@@ -316,10 +318,10 @@ def co_occurrence(
         raise OptionError(f"orient is {orient!r}; give 'human' or 'given'")
     signs = bootstrap_pair_signs(human, metrics, trials, seed=seed)
     ahead = signs.human.share()[0]
-    turn = np.where((ahead < 0.5) & (orient == "human"), -1.0, 1.0)
+    orientation = np.where((ahead < 0.5) & (orient == "human"), -1.0, 1.0)
     by_human, by_metric = (
-        turn * _significance_verdicts(ahead, alpha),
-        turn * _significance_verdicts(signs.metrics.share(), alpha),
+        orientation * _significance_verdicts(ahead, alpha),
+        orientation * _significance_verdicts(signs.metrics.share(), alpha),
     )
     counts = (
         np.stack([_verdict_table(by_human, verdicts) for verdicts in by_metric])
@@ -337,8 +339,8 @@ def _significance_verdicts(ahead: FloatArray, alpha: float) -> FloatArray:
 
 
 def _verdict_table(human: FloatArray, metric: FloatArray) -> IntArray:
-    known = ~(np.isnan(human) | np.isnan(metric))
-    cells = 3 * (1 - human[known]) + (1 - metric[known])
+    defined = ~(np.isnan(human) | np.isnan(metric))
+    cells = 3 * (1 - human[defined]) + (1 - metric[defined])
     return np.bincount(cells.astype(np.int64), minlength=9).reshape(3, 3)
 
 
@@ -360,11 +362,11 @@ def convergence(metrics: FloatArray, sizes: IntArray, trials: int = 1000, *, see
     main = full_sample_signs(scored)
     grid = np.asarray(sizes, dtype=np.int64)
     seeds = spawn_seeds(seed, len(grid))
-    found = [
+    agreements = [
         _mean_agreement(bootstrap_sign_counts(scored, trials, size=int(size), seed=child), main)
         for size, child in zip(grid, seeds, strict=True)
     ]
-    agreement, error = np.stack(found, axis=2) if found else np.empty((2, len(metrics), 0))
+    agreement, error = np.stack(agreements, axis=2) if agreements else np.empty((2, len(metrics), 0))
     return ConvergenceCurve(grid, agreement, error)
 
 
@@ -372,9 +374,9 @@ def _mean_agreement(counts: SignCounts, main: IntArray) -> FloatArray:
     """Mean agreement over pairs and its Monte Carlo error, from the spread of the batches: 2 x metrics."""
     trials = counts.trials[:, None, None]
     agree = np.where(main == 0, trials / 2, np.where(main > 0, counts.plus, trials - counts.plus))
-    known = np.isfinite(counts.plus[0])
-    pairs = np.where(known.any(axis=1), known.sum(axis=1), np.nan)
-    wins, weight = np.where(known, agree, 0.0).sum(axis=2), counts.trials / counts.trials.sum()
+    defined = np.isfinite(counts.plus[0])
+    pairs = np.where(defined.any(axis=1), defined.sum(axis=1), np.nan)
+    wins, weight = np.where(defined, agree, 0.0).sum(axis=2), counts.trials / counts.trials.sum()
     mean = wins.sum(axis=0) / (pairs * counts.trials.sum())
     if len(weight) < 2:
         return np.stack([mean, np.full_like(mean, np.nan)])

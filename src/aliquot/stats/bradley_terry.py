@@ -95,19 +95,19 @@ def pseudo_inverse(information: FloatArray) -> FloatArray:
 
 def score_covariance(data: BradleyTerryModel, scores: FloatArray, tie: float, *, robust: bool) -> FloatArray:
     """Covariance of the centred scores, as if choices were independent, or over clusters but never below that."""
-    known, number = np.nan_to_num(scores), len(scores)
-    _, information = score_and_information(data.filled, known, tie, davidson=data.davidson)
+    filled, number = np.nan_to_num(scores), len(scores)
+    _, information = score_and_information(data.filled, filled, tie, davidson=data.davidson)
     inverse = pseudo_inverse(information)
-    alone = inverse
+    independent = inverse
     if not data.davidson:  # ties vary less than wins and losses do, and half a win is no outcome of the model
-        alone = inverse @ _gradient_variance(data, known) @ inverse
+        independent = inverse @ _gradient_variance(data, filled) @ inverse
     if not robust:
-        return np.asarray(alone[:number, :number], dtype=np.float64)
-    pull = _cluster_gradients(data, known, tie)
+        return np.asarray(independent[:number, :number], dtype=np.float64)
+    gradients = _cluster_gradients(data, filled, tie)
     used = len(np.unique(data.choices.cluster))
-    middle = pull.T @ pull * (used / max(1, used - 1))
-    together = inverse @ middle @ inverse
-    return _raise_covariance(together[:number, :number], alone[:number, :number])
+    middle = gradients.T @ gradients * (used / max(1, used - 1))
+    clustered = inverse @ middle @ inverse
+    return _raise_covariance(clustered[:number, :number], independent[:number, :number])
 
 
 def _gradient_variance(data: BradleyTerryModel, scores: FloatArray) -> FloatArray:
@@ -139,12 +139,12 @@ def _raise_covariance(covariance: FloatArray, least: FloatArray) -> FloatArray:
     Few clusters may agree by chance; their judgments do not become more precise than independent ones by that.
     """
     sizes, axes = np.linalg.eigh(least)
-    kept = sizes > 1e-10 * max(float(sizes.max(initial=0.0)), 1e-300)
-    root = axes[:, kept] * np.sqrt(sizes[kept])
-    back = axes[:, kept] / np.sqrt(sizes[kept])
-    ratios, turn = np.linalg.eigh(back.T @ covariance @ back)
-    whole = root @ turn
-    return np.asarray((whole * np.maximum(ratios, 1.0)) @ whole.T, dtype=np.float64)
+    nonzero = sizes > 1e-10 * max(float(sizes.max(initial=0.0)), 1e-300)
+    root = axes[:, nonzero] * np.sqrt(sizes[nonzero])
+    back = axes[:, nonzero] / np.sqrt(sizes[nonzero])
+    ratios, rotation = np.linalg.eigh(back.T @ covariance @ back)
+    axes_scaled = root @ rotation
+    return np.asarray((axes_scaled * np.maximum(ratios, 1.0)) @ axes_scaled.T, dtype=np.float64)
 
 
 # -- Bradley-Terry scores: one number per system, so that P(a over b) = 1 / (1 + exp(s_b - s_a)), with intervals -----
@@ -221,9 +221,9 @@ def bradley_terry(
     scores, tie = _fit_scores(data)
     df = float(max(0, len(np.unique(choices.cluster)) - 1))
     if interval == "bootstrap":
-        drawn, repaired = _bootstrap_scores(data, draws, seed)
-        low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        covariance = np.atleast_2d(np.cov(drawn, rowvar=False))
+        samples, repaired = _bootstrap_scores(data, draws, seed)
+        low, high = np.quantile(samples, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        covariance = np.atleast_2d(np.cov(samples, rowvar=False))
     else:
         repaired = 0
         covariance = score_covariance(data, scores, tie, robust=interval == "robust")
@@ -266,15 +266,15 @@ def _fit_evalica(counts: PairCounts, systems: int, *, davidson: bool) -> tuple[F
     evalica = judge_extra("evalica", "fitting Bradley-Terry scores")
     pandas = judge_extra("pandas", "fitting Bradley-Terry scores")  # which evalica brings with it
     first, second = counts.first.tolist(), counts.second.tolist()
-    one, other, draw = (evalica.Winner.X, evalica.Winner.Y, evalica.Winner.Draw)
-    winners = [one] * len(first) + [other] * len(first)
+    first_wins, second_wins, draw = (evalica.Winner.X, evalica.Winner.Y, evalica.Winner.Draw)
+    winners = [first_wins] * len(first) + [second_wins] * len(first)
     weights = [counts.won, counts.lost]
     if davidson:
         winners += [draw] * len(first)
         weights.append(counts.tied)
     else:
         weights = [counts.won + counts.tied / 2, counts.lost + counts.tied / 2]
-    found = (evalica.newman if davidson else evalica.bradley_terry)(
+    fit = (evalica.newman if davidson else evalica.bradley_terry)(
         first * len(weights),
         second * len(weights),
         winners,
@@ -283,8 +283,8 @@ def _fit_evalica(counts: PairCounts, systems: int, *, davidson: bool) -> tuple[F
         tolerance=_TOLERANCE,
         limit=_MAX_ITERATIONS,
     )
-    strengths = found.scores.reindex(pandas.RangeIndex(systems)).to_numpy(dtype=np.float64)
-    return np.log(np.maximum(strengths, 1e-300)), float(found.v) if davidson else float("nan")
+    strengths = fit.scores.reindex(pandas.RangeIndex(systems)).to_numpy(dtype=np.float64)
+    return np.log(np.maximum(strengths, 1e-300)), float(fit.v) if davidson else float("nan")
 
 
 def _bootstrap_scores(data: BradleyTerryModel, draws: int, seed: Seed) -> tuple[FloatArray, int]:
@@ -299,9 +299,9 @@ def _bootstrap_scores(data: BradleyTerryModel, draws: int, seed: Seed) -> tuple[
         size = min(block, draws - start)
         weights = np.zeros((size, g))
         weights[:, present] = rng.multinomial(len(present), np.full(len(present), 1 / len(present)), size=size)
-        drawn = np.asarray(weights @ sums)
+        counts_by_draw = np.asarray(weights @ sums)
         for row in range(size):
-            counts = PairCounts(data.counts.first, data.counts.second, *drawn[row].reshape(3, number))
+            counts = PairCounts(data.counts.first, data.counts.second, *counts_by_draw[row].reshape(3, number))
             ties = davidson and bool(counts.tied.sum() > 0)
             prior = data.prior
             if not prior and not resample_has_maximum(counts, choices.systems, data.component, davidson=ties):

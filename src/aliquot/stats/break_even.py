@@ -93,8 +93,8 @@ def human_errors(
     rng = np.random.default_rng(seed)
     return _interpolate_errors(
         _effective_sizes(sizes, ratio),
-        lambda at: _normal_errors(*_difference_moments(judged), at),
-        lambda at: _bootstrap_item_errors(judged, at, trials, rng),
+        lambda k: _normal_errors(*_difference_moments(judged), k),
+        lambda k: _bootstrap_item_errors(judged, k, trials, rng),
     )
 
 
@@ -121,16 +121,16 @@ def judgment_errors(
         raise OptionError(f"trials is {trials}; give at least 1, for instance 10000")
     if len(judgments) < 2:
         raise DataError(f"there are {len(judgments)} systems; two are needed to compare")
-    moments = np.array([one.moments() for one in judgments])
+    moments = np.array([system.moments() for system in judgments])
     first, second = np.triu_indices(len(judgments), 1)
     mean, sd = moments[first, 0] - moments[second, 0], np.sqrt(moments[first, 1] + moments[second, 1])
-    scale = np.nanmax([np.abs(one.value).max(initial=0.0) for one in judgments])
+    scale = np.nanmax([np.abs(system.value).max(initial=0.0) for system in judgments])
     mean = np.where(np.abs(mean) <= _ROUNDING * scale, 0.0, mean)
     seeds = spawn_seeds(seed, len(judgments))
     return _interpolate_errors(
         _effective_sizes(sizes, ratio),
-        lambda at: _normal_errors(mean, sd, at),
-        lambda at: _bootstrap_judgment_errors(judgments, at, trials, seeds, np.sign(mean), _ROUNDING * scale),
+        lambda k: _normal_errors(mean, sd, k),
+        lambda k: _bootstrap_judgment_errors(judgments, k, trials, seeds, np.sign(mean), _ROUNDING * scale),
     )
 
 
@@ -156,11 +156,11 @@ class SystemJudgments:
         count = np.unique(self.output, return_counts=True)[1]
         value, start = self.value[order], np.cumsum(count) - count
         sums = np.empty((len(sizes), trials))
-        for some in row_blocks(trials, int(sizes[-1]), _CHUNK):
-            shape = (some.stop - some.start, int(sizes[-1]))
+        for trial_rows in row_blocks(trials, int(sizes[-1]), _CHUNK):
+            shape = (trial_rows.stop - trial_rows.start, int(sizes[-1]))
             output = rng.integers(len(count), size=shape)
-            drawn = value[start[output] + rng.integers(count[output])] if (count > 1).any() else value[start[output]]
-            sums[:, some] = drawn.cumsum(axis=1)[:, sizes - 1].T
+            values = value[start[output] + rng.integers(count[output])] if (count > 1).any() else value[start[output]]
+            sums[:, trial_rows] = values.cumsum(axis=1)[:, sizes - 1].T
         return sums
 
 
@@ -184,9 +184,9 @@ def _interpolate_errors(
         return errors
     below, above = np.floor(worth[small]).astype(np.int64), np.ceil(worth[small]).astype(np.int64)
     whole = np.union1d(below, above)
-    found = drawn(whole)
+    errors_at = drawn(whole)
     part = (worth[small] - below)[:, None]
-    at_below, at_above = (found[np.searchsorted(whole, size)] for size in (below, above))
+    at_below, at_above = (errors_at[np.searchsorted(whole, size)] for size in (below, above))
     errors[small] = (1 - part) * at_below + part * at_above
     return errors
 
@@ -217,10 +217,10 @@ def _bootstrap_judgment_errors(
     """Bootstrap errors at increasing whole sizes, each system with draws of its own."""
     first, second = np.triu_indices(len(judgments), 1)
     sums = [
-        one.sums(sizes, trials, np.random.default_rng(child))
-        if len(one.value)
+        system.sums(sizes, trials, np.random.default_rng(child))
+        if len(system.value)
         else np.full((len(sizes), trials), np.nan)
-        for one, child in zip(judgments, seeds, strict=True)
+        for system, child in zip(judgments, seeds, strict=True)
     ]
     errors = np.empty((len(sizes), len(first)))
     slack = equal * sizes[:, None]
@@ -239,8 +239,8 @@ def _bootstrap_item_errors(human: FloatArray, sizes: IntArray, trials: int, rng:
     truth = full_sample_signs(human[None])[0]
     plus, items = np.zeros((len(sizes), len(truth))), len(human)
     # A chunk holds counts (items) and signs (pairs) at a time, and the draws of one step up in size.
-    for some in row_blocks(trials, max(items, len(truth), len(block.matrix), MIN_NORMAL_JUDGMENTS), _CHUNK):
-        count = some.stop - some.start
+    for trial_rows in row_blocks(trials, max(items, len(truth), len(block.matrix), MIN_NORMAL_JUDGMENTS), _CHUNK):
+        count = trial_rows.stop - trial_rows.start
         sums, reached = np.zeros((len(block.matrix), count)), 0
         for position, size in enumerate(sizes):
             sums += block.add(bootstrap_counts(rng, count, items, int(size) - reached))
@@ -273,26 +273,26 @@ def break_even(
     >>> break_even(CampaignErrors(human, bias, 3), sizes).judgments.round(1)
     array([  2.2,   1. , 100. ])
     """
-    listed = [campaigns] if isinstance(campaigns, CampaignErrors) else list(campaigns)
-    at = _validate_campaigns(listed, sizes)
+    all_campaigns = [campaigns] if isinstance(campaigns, CampaignErrors) else list(campaigns)
+    size_array = _validate_campaigns(all_campaigns, sizes)
     rng = np.random.default_rng(seed)
-    weights = [_resample_pairs(campaign.systems, replicates, rng) for campaign in listed]
-    metrics = len(listed[0].bias)
+    weights = [_resample_pairs(campaign.systems, replicates, rng) for campaign in all_campaigns]
+    metrics = len(all_campaigns[0].bias)
     judgments, low, high = np.full((3, metrics), np.nan)
     for metric in range(metrics):
-        found = [
-            _mean_curves(listed, [np.ones((1, w.shape[1])) for w in weights], metric),
-            _mean_curves(listed, weights, metric),
+        curves = [
+            _mean_curves(all_campaigns, [np.ones((1, w.shape[1])) for w in weights], metric),
+            _mean_curves(all_campaigns, weights, metric),
         ]
-        point, drawn = (find_crossing(at, curve, bias) for curve, bias in found)
+        point, samples = (find_crossing(size_array, curve, bias) for curve, bias in curves)
         judgments[metric] = point[0]
-        if sum(int(_shared_pairs(campaign, metric).sum()) for campaign in listed) >= 3:
-            low[metric], high[metric] = percentile_interval(drawn, level)
-            (curve, (bias,)), unseen = found[0], _unseen_bias(listed, metric, level)
+        if sum(int(_shared_pairs(campaign, metric).sum()) for campaign in all_campaigns) >= 3:
+            low[metric], high[metric] = percentile_interval(samples, level)
+            (curve, (bias,)), unseen = curves[0], _unseen_bias(all_campaigns, metric, level)
             if is_negligible(bias, 1.0):
-                low[metric] = find_crossing(at, curve, np.array([unseen]))[0]
+                low[metric] = find_crossing(size_array, curve, np.array([unseen]))[0]
             elif is_negligible(1.0 - bias, 1.0):
-                high[metric] = find_crossing(at, curve, np.array([1 - unseen]))[0]
+                high[metric] = find_crossing(size_array, curve, np.array([1 - unseen]))[0]
     return BreakEven(judgments, low, high)
 
 
@@ -304,31 +304,31 @@ def find_crossing(sizes: FloatArray, curve: FloatArray, bias: FloatArray) -> Flo
     """
     falling = np.minimum.accumulate(curve, axis=1)
     above = (falling > bias[:, None]).sum(axis=1)
-    right = np.minimum(above, len(sizes) - 1)
-    left = np.maximum(right - 1, 0)
+    upper = np.minimum(above, len(sizes) - 1)
+    lower = np.maximum(upper - 1, 0)
     rows = np.arange(len(curve))
-    drop = falling[rows, left] - falling[rows, right]
-    part = np.divide(falling[rows, left] - bias, drop, out=np.ones_like(drop), where=drop > 0)
+    drop = falling[rows, lower] - falling[rows, upper]
+    part = np.divide(falling[rows, lower] - bias, drop, out=np.ones_like(drop), where=drop > 0)
     part = np.clip(part, 0.0, 1.0)
-    between = np.exp((1 - part) * np.log(sizes[left]) + part * np.log(sizes[right]))
-    found = np.where(above == 0, sizes[0], np.where(above == len(sizes), np.inf, between))
-    return np.where(np.isnan(bias) | np.isnan(curve).any(axis=1), np.nan, found)
+    between = np.exp((1 - part) * np.log(sizes[lower]) + part * np.log(sizes[upper]))
+    sizes_at = np.where(above == 0, sizes[0], np.where(above == len(sizes), np.inf, between))
+    return np.where(np.isnan(bias) | np.isnan(curve).any(axis=1), np.nan, sizes_at)
 
 
 def _validate_campaigns(campaigns: Sequence[CampaignErrors], sizes: IntArray | FloatArray) -> FloatArray:
-    at = np.asarray(sizes, dtype=np.float64)
+    size_array = np.asarray(sizes, dtype=np.float64)
     if not campaigns:
         raise OptionError("no campaign is given; give at least one")
-    if at.ndim != 1 or not len(at) or not (np.diff(at) > 0).all():
+    if size_array.ndim != 1 or not len(size_array) or not (np.diff(size_array) > 0).all():
         raise OptionError(f"sizes is {sizes}; give increasing numbers of judgments")
     for campaign in campaigns:
         pairs = campaign.systems * (campaign.systems - 1) // 2
-        if campaign.human.shape != (len(at), pairs) or campaign.bias.shape != (len(campaigns[0].bias), pairs):
+        if campaign.human.shape != (len(size_array), pairs) or campaign.bias.shape != (len(campaigns[0].bias), pairs):
             raise OptionError(
-                f"human is {campaign.human.shape} and bias {campaign.bias.shape}; give {len(at)} sizes and "
+                f"human is {campaign.human.shape} and bias {campaign.bias.shape}; give {len(size_array)} sizes and "
                 f"{len(campaigns[0].bias)} metrics, by the {pairs} pairs of {campaign.systems} systems"
             )
-    return at
+    return size_array
 
 
 def _resample_pairs(systems: int, replicates: int, rng: np.random.Generator) -> FloatArray:
@@ -340,8 +340,8 @@ def _resample_pairs(systems: int, replicates: int, rng: np.random.Generator) -> 
 
 def _shared_pairs(campaign: CampaignErrors, metric: int) -> FloatArray:
     """1 for the pairs on which both people and the metric say something."""
-    known = np.isfinite(campaign.bias[metric]) & np.isfinite(campaign.human).all(axis=0)
-    return np.asarray(known, dtype=np.float64)
+    shared = np.isfinite(campaign.bias[metric]) & np.isfinite(campaign.human).all(axis=0)
+    return np.asarray(shared, dtype=np.float64)
 
 
 def _unseen_bias(campaigns: Sequence[CampaignErrors], metric: int, level: float) -> float:

@@ -35,8 +35,8 @@ class CellFit:
 
     def variance(self, counts: FloatArray, population: int) -> FloatArray:
         """Variances of the means with so many cells, of a finite population."""
-        left: FloatArray = self.noise * np.maximum(1.0 - counts / population, 0.0) / np.maximum(counts, 0.5)
-        return left
+        variance: FloatArray = self.noise * np.maximum(1.0 - counts / population, 0.0) / np.maximum(counts, 0.5)
+        return variance
 
 
 class CellModel:
@@ -111,23 +111,23 @@ class CellModel:
         matrix = self._matrix.copy()
         diagonal = np.arange(len(matrix))
         matrix[diagonal, diagonal] += np.where(diagonal < m, _MIN_RIDGE, self._ridge)
-        found = np.linalg.solve(matrix, self._right)
-        return found[:m], found[m:]
+        solution = np.linalg.solve(matrix, self._right)
+        return solution[:m], solution[m:]
 
     def _item(self, row: int, scores: FloatArray, sign: float) -> None:
         """Add (or take off) an item's part of the normal equations."""
-        there = np.flatnonzero(np.isfinite(scores))
-        if not len(there):
+        judged = np.flatnonzero(np.isfinite(scores))
+        if not len(judged):
             return
-        m, y, x = len(self.counts), scores[there], self.features[row, there]
-        rho = self._ratio / (1.0 + len(there) * self._ratio)
+        m, y, x = len(self.counts), scores[judged], self.features[row, judged]
+        rho = self._ratio / (1.0 + len(judged) * self._ratio)
         w, total, x_sum = sign * self.weight[row], float(y.sum()), x.sum(axis=0)
-        self._matrix[np.ix_(there, there)] += w * (np.eye(len(there)) - rho)
+        self._matrix[np.ix_(judged, judged)] += w * (np.eye(len(judged)) - rho)
         cross = w * (x - rho * x_sum)
-        self._matrix[there, m:] += cross
-        self._matrix[m:, there] += cross.T
+        self._matrix[judged, m:] += cross
+        self._matrix[m:, judged] += cross.T
         self._matrix[m:, m:] += w * (x.T @ x - rho * np.outer(x_sum, x_sum))
-        self._right[there] += w * (y - rho * total)
+        self._right[judged] += w * (y - rho * total)
         self._right[m:] += w * (x.T @ y - rho * total * x_sum)
 
     def _rebuild(self) -> None:
@@ -162,9 +162,9 @@ class CellModel:
         present = np.isfinite(residual)
         filled = np.where(present, residual, 0.0)
         effect = filled.sum(axis=1) * self._ratio / (1.0 + present.sum(axis=1) * self._ratio)
-        left = np.where(present, filled - effect[:, None], 0.0) * self.weight[rows][:, None]
+        errors = np.where(present, filled - effect[:, None], 0.0) * self.weight[rows][:, None]
         cells = float(present.sum())
         # The effect of an item takes 1 - 1 / (1 + m ratio) of its m cells: the trace of what is left.
-        taken = (1.0 - 1.0 / (1.0 + present.sum(axis=1) * self._ratio)).sum()
-        free = cells - taken - present.any(axis=0).sum() - min(len(slopes), 0.3 * cells)
-        self._noise = float((left**2).sum() / max(free, 1.0))
+        used = (1.0 - 1.0 / (1.0 + present.sum(axis=1) * self._ratio)).sum()
+        free = cells - used - present.any(axis=0).sum() - min(len(slopes), 0.3 * cells)
+        self._noise = float((errors**2).sum() / max(free, 1.0))

@@ -43,12 +43,14 @@ class Choices:
 
     def decided(self) -> Choices:
         """Return the choices that are not ties."""
-        kept = self.outcome != 0
-        before = np.concatenate([[0], np.cumsum(kept)])
+        is_decided = self.outcome != 0
+        before = np.concatenate([[0], np.cumsum(is_decided)])
         starts = before[self.starts]
-        there = np.diff(starts) > 0
-        ends = np.concatenate([starts[:-1][there], starts[-1:]])
-        return Choices(self.systems, self.clusters, self.pairs[there], ends, self.cluster[kept], self.outcome[kept])
+        nonempty = np.diff(starts) > 0
+        ends = np.concatenate([starts[:-1][nonempty], starts[-1:]])
+        return Choices(
+            self.systems, self.clusters, self.pairs[nonempty], ends, self.cluster[is_decided], self.outcome[is_decided]
+        )
 
 
 def choices_from_rows(first: IntArray, second: IntArray, outcome: IntArray, cluster: IntArray, systems: int) -> Choices:
@@ -64,8 +66,8 @@ def choices_from_rows(first: IntArray, second: IntArray, outcome: IntArray, clus
     signed = np.where(first < second, outcome, -outcome).astype(np.int8)
     code = low.astype(np.int64) * systems + high
     order = np.argsort(code, kind="stable")
-    found, starts = np.unique(code[order], return_index=True)
-    pairs = np.column_stack([found // systems, found % systems]).astype(np.int64)
+    codes, starts = np.unique(code[order], return_index=True)
+    pairs = np.column_stack([codes // systems, codes % systems]).astype(np.int64)
     ends = np.concatenate([starts, [len(code)]]).astype(np.int64)
     clusters = int(cluster.max()) + 1 if len(cluster) else 0
     return Choices(systems, clusters, pairs, ends, cluster[order].astype(np.int32), signed[order])
@@ -220,12 +222,16 @@ def systems_without_spread(counts: PairCounts, systems: int, df: float) -> BoolA
 
 def resample_has_maximum(counts: PairCounts, systems: int, component: IntArray, *, davidson: bool = False) -> bool:
     """Tell whether a resample has a maximum and keeps every component of the data in one part."""
-    there = counts.won + counts.lost + counts.tied > 0
-    kept = PairCounts(
-        counts.first[there], counts.second[there], counts.won[there], counts.lost[there], counts.tied[there]
+    nonempty = counts.won + counts.lost + counts.tied > 0
+    drawn = PairCounts(
+        counts.first[nonempty],
+        counts.second[nonempty],
+        counts.won[nonempty],
+        counts.lost[nonempty],
+        counts.tied[nonempty],
     )
-    whole = len(np.unique(connected_parts(kept, systems))) == len(np.unique(component))
-    return whole and has_finite_maximum(kept, systems, davidson=davidson)
+    whole = len(np.unique(connected_parts(drawn, systems))) == len(np.unique(component))
+    return whole and has_finite_maximum(drawn, systems, davidson=davidson)
 
 
 # -- Tests of preferences: is one of two systems chosen more often? --------------------------------------------------
@@ -338,8 +344,8 @@ def _lower_tail(values: IntArray, counts: IntArray, end: int) -> FloatArray:
     order = np.argsort(-counts, kind="stable")  # the commonest size starts, at no cost
     density = np.zeros(end + 1)
     density[0] = 1.0
-    for at in order:
-        size, count = int(values[at]), int(counts[at])
+    for row in order:
+        size, count = int(values[row]), int(counts[row])
         chances = binom.pmf(np.arange(min(count, end // size) + 1), count, 0.5)
         if density[0] == 1.0:
             density[: len(chances) * size : size] = chances

@@ -109,16 +109,16 @@ class _MeanVariance:
 
 
 def _mean_variance(values: FloatArray, cluster: IntArray, level: float) -> _MeanVariance:
-    n, nothing = len(values), float("nan")
+    n, nan = len(values), float("nan")
     if not n:
-        return _MeanVariance(nothing, nothing, nothing, 0, 0)
+        return _MeanVariance(nan, nan, nan, 0, 0)
     mean = float(values.mean())
     sums, g = _cluster_sums(values - mean, cluster)
     plain = float(((values - mean) ** 2).sum()) / n**2
     if g == n:
         return _MeanVariance(mean, plain, plain, n, g)
     if g == 1:
-        return _MeanVariance(mean, nothing, nothing, n, g)
+        return _MeanVariance(mean, nan, nan, n, g)
     few = student_quantile(level, g - 1) / student_quantile(level, n - 1)
     return _MeanVariance(mean, plain, max(g / (g - 1) * float(sums @ sums) / n**2, plain) * few**2, n, g)
 
@@ -132,14 +132,14 @@ def clustered_mean(values: FloatArray, cluster: IntArray, level: float = 0.95) -
     >>> mean.mean, round(mean.se, 4)
     (2.0, 0.5774)
     """
-    n, nothing = len(values), float("nan")
+    n, nan = len(values), float("nan")
     if not n:
-        return ClusteredMean(nothing, nothing, nothing, nothing, 0, 0)
+        return ClusteredMean(nan, nan, nan, nan, 0, 0)
     mean = float(values.mean())
     sums, g = _cluster_sums(values - mean, cluster)
     squares = float(((values - mean) ** 2).sum())
     if g < 2 or squares <= _ROUNDING * max(1.0, mean**2):
-        return ClusteredMean(mean, nothing, nothing, nothing, n, g)
+        return ClusteredMean(mean, nan, nan, nan, n, g)
     se = float(np.sqrt(max(g / (g - 1) * float(sums @ sums) / n**2, squares / (n * (n - 1)))))
     half = student_quantile(level, g - 1) * se
     return ClusteredMean(mean, se, mean - half, mean + half, n, g)
@@ -202,22 +202,26 @@ def change_test(
         raise OptionError(
             f"before, after and group have {len(before)}, {len(after)} and {len(second)} values; give one each"
         )
-    known = np.isfinite(before) & np.isfinite(after)
-    change, start, of_second = (after - before)[known], before[known], np.asarray(second, dtype=np.bool_)[known]
-    one, two = change[~of_second], change[of_second]
-    size = float(max_abs(np.concatenate([start, after[known]])))
-    test = _two_sample_t_test(one, two, level, size, equal_variances=equal_variances)
+    complete = np.isfinite(before) & np.isfinite(after)
+    change, start, of_second = (
+        (after - before)[complete],
+        before[complete],
+        np.asarray(second, dtype=np.bool_)[complete],
+    )
+    first, second_change = change[~of_second], change[of_second]
+    size = float(max_abs(np.concatenate([start, after[complete]])))
+    test = _two_sample_t_test(first, second_change, level, size, equal_variances=equal_variances)
     better = change < 0 if lower_is_better else change > 0
     return ChangeTest(
-        n_first=len(one),
-        n_second=len(two),
-        change_first=_mean(one),
-        change_second=_mean(two),
-        difference=_mean(one) - _mean(two),
+        n_first=len(first),
+        n_second=len(second_change),
+        change_first=_mean(first),
+        change_second=_mean(second_change),
+        difference=_mean(first) - _mean(second_change),
         **test,
         improved_first=_mean(better[~of_second].astype(np.float64)),
         improved_second=_mean(better[of_second].astype(np.float64)),
-        p_improved=proportions_test(better[~of_second].sum(), len(one), better[of_second].sum(), len(two)),
+        p_improved=proportions_test(better[~of_second].sum(), len(first), better[of_second].sum(), len(second_change)),
         baseline_difference=_mean(start[~of_second]) - _mean(start[of_second]),
         p_baseline=_two_sample_t_test(
             start[~of_second], start[of_second], level, size, equal_variances=equal_variances
@@ -247,16 +251,16 @@ def proportions_test(yes_first: int, n_first: int, yes_second: int, n_second: in
 
 
 def _two_sample_t_test(
-    one: FloatArray, two: FloatArray, level: float, size: float, *, equal_variances: bool
+    first: FloatArray, second: FloatArray, level: float, size: float, *, equal_variances: bool
 ) -> dict[str, float]:
     """Student's or Welch's test and interval; NaN below two people in a group or without any spread."""
-    if min(len(one), len(two)) < 2 or (is_constant(one, scale=size) and is_constant(two, scale=size)):
+    if min(len(first), len(second)) < 2 or (is_constant(first, scale=size) and is_constant(second, scale=size)):
         return dict.fromkeys(("low", "high", "t", "df", "p"), float("nan"))
     from scipy.stats import ttest_ind  # noqa: PLC0415  (slow to import)
 
-    found = ttest_ind(one, two, equal_var=equal_variances)
-    low, high = found.confidence_interval(level)
-    values = (low, high, found.statistic, found.df, found.pvalue)
+    result = ttest_ind(first, second, equal_var=equal_variances)
+    low, high = result.confidence_interval(level)
+    values = (low, high, result.statistic, result.df, result.pvalue)
     return dict(zip(("low", "high", "t", "df", "p"), map(float, values), strict=True))
 
 

@@ -127,8 +127,8 @@ class BettingState:
     def refuted(self) -> BoolArray:
         """Whether the values seen contradict a series' bets: bad luck (probability <= alpha), or no random order."""
         (least, most), (below, above) = self._possible(), (self.floor[0], 1.0 - self.floor[1])
-        found: BoolArray = (below > above) | (below > most) | (above < least)
-        return found
+        is_refuted: BoolArray = (below > above) | (below > most) | (above < least)
+        return is_refuted
 
     @property
     def lower(self) -> FloatArray:
@@ -380,8 +380,8 @@ class AsymptoticState:
     def sd(self) -> FloatArray:
         """Deviation of a value of each series, drawn a little towards what is usual."""
         free = np.maximum(self.t - 1.0, 0.0)
-        known = free > 0
-        usual = float((self.squares[known].sum() / free[known].sum()) if known.any() else 0.0)
+        defined = free > 0
+        usual = float((self.squares[defined].sum() / free[defined].sum()) if defined.any() else 0.0)
         spread: FloatArray = np.sqrt((self.squares + _POOLED_VALUES * usual) / np.maximum(free + _POOLED_VALUES, 1.0))
         return spread
 
@@ -416,13 +416,13 @@ class AsymptoticState:
         >>> state.lower.round(2).tolist(), state.upper.round(2).tolist()
         ([1.78], [2.38])
         """
-        known = np.isfinite(x)
-        weight = np.where(known, np.minimum(precision, np.maximum(self.clock / _MIN_CLOCK_RATIO, 1.0)), 0.0)
+        present = np.isfinite(x)
+        weight = np.where(present, np.minimum(precision, np.maximum(self.clock / _MIN_CLOCK_RATIO, 1.0)), 0.0)
         clock = self.clock + weight
-        step = np.where(known, x - self.mean, 0.0)
+        step = np.where(present, x - self.mean, 0.0)
         mean = self.mean + step * weight / np.where(clock > 0, clock, 1.0)
-        squares = self.squares + precision * np.where(known, step * (x - mean), 0.0)
-        return replace(self, t=self.t + known, clock=clock, mean=mean, squares=squares)
+        squares = self.squares + precision * np.where(present, step * (x - mean), 0.0)
+        return replace(self, t=self.t + present, clock=clock, mean=mean, squares=squares)
 
 
 def start_asymptotic(series: int, *, level: float = 0.95, target: int = 100) -> AsymptoticState:

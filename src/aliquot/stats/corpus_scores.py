@@ -59,7 +59,7 @@ def corpus_chrf(sums: FloatArray, *, beta: int = 2, eps_smoothing: bool = False)
     >>> corpus_chrf(np.array([[4.0, 5, 4, 3, 4, 2]])).round(4)
     array([67.9916])
     """
-    hypothesis, reference, match = (sums[..., at::3].astype(np.float64) for at in range(3))
+    hypothesis, reference, match = (sums[..., column::3].astype(np.float64) for column in range(3))
     factor, eps = beta**2, 1e-16
     with np.errstate(divide="ignore", invalid="ignore"):
         precision = np.where(hypothesis > 0, match / hypothesis, eps)
@@ -113,18 +113,18 @@ def corpus_sign_counts(
     per_batch = batch_sizes(trials)
     (draw_seed,) = spawn_seeds(seed, 1)
     plus = np.full((len(per_batch), len(statistics), len(first)), np.nan)
-    for at, (table, score) in enumerate(zip(statistics, scores, strict=True)):
-        there = np.asarray(np.isfinite(table).all(axis=2))
-        flat = np.where(there[:, :, None], table, 0.0).reshape(items, -1)
-        some_text = np.asarray(there.any(axis=0))
-        known = some_text[first] & some_text[second]
+    for row, (table, score) in enumerate(zip(statistics, scores, strict=True)):
+        has_text = np.asarray(np.isfinite(table).all(axis=2))
+        flat = np.where(has_text[:, :, None], table, 0.0).reshape(items, -1)
+        some_text = np.asarray(has_text.any(axis=0))
+        comparable = some_text[first] & some_text[second]
         rng = np.random.default_rng(draw_seed)
         for batch, batch_trials in enumerate(per_batch):
             won = np.zeros(len(first))
-            for some in row_blocks(int(batch_trials), max(items, flat.shape[1], len(first)), _CHUNK):
-                counts = bootstrap_counts(rng, some.stop - some.start, items, items if size is None else size)
+            for rows in row_blocks(int(batch_trials), max(items, flat.shape[1], len(first)), _CHUNK):
+                counts = bootstrap_counts(rng, rows.stop - rows.start, items, items if size is None else size)
                 drawn = score((counts @ flat).reshape(len(counts), systems, -1))
                 ahead = drawn[:, first] - drawn[:, second]
                 won += ((ahead > _TIE).sum(axis=0) + (ahead >= -_TIE).sum(axis=0)) / 2
-            plus[batch, at] = np.where(known, won, np.nan)
+            plus[batch, row] = np.where(comparable, won, np.nan)
     return SignCounts(plus, None, per_batch)

@@ -39,8 +39,8 @@ def pearson(x: FloatArray, y: FloatArray) -> float:
     >>> round(pearson(np.array([1.0, 2.0, np.nan, 3.0]), np.array([2.0, 4.0, 9.0, 6.0])), 12)
     1.0
     """
-    both = np.isfinite(x) & np.isfinite(y)
-    return float(paired_pearson(np.where(both, x, np.nan)[None], np.where(both, y, np.nan)[None])[0])
+    shared = np.isfinite(x) & np.isfinite(y)
+    return float(paired_pearson(np.where(shared, x, np.nan)[None], np.where(shared, y, np.nan)[None])[0])
 
 
 def paired_pearson(x: FloatArray, y: FloatArray) -> FloatArray:
@@ -134,9 +134,9 @@ def accuracy_with_target(values: FloatArray, target: FloatArray) -> FloatArray:
     """
     first, second = np.triu_indices(len(target), 1)
     apart = np.abs(np.sign(values[:, first] - values[:, second]) - np.sign(target[first] - target[second])) / 2
-    known = np.isfinite(apart)
-    count = known.sum(axis=1)
-    wrong = np.where(known, apart, 0.0).sum(axis=1)
+    defined = np.isfinite(apart)
+    count = defined.sum(axis=1)
+    wrong = np.where(defined, apart, 0.0).sum(axis=1)
     return np.where(count > 0, 1.0 - wrong / np.maximum(count, 1), 0.0)
 
 
@@ -165,11 +165,11 @@ def common_column_means(x: FloatArray, y: FloatArray) -> tuple[FloatArray, Float
     >>> common_column_means(np.array([[1.0], [3.0]]), np.array([[5.0], [np.nan]]))
     (array([1.]), array([5.]))
     """
-    both = np.isfinite(x) & np.isfinite(y)
-    count = both.sum(axis=0)
+    shared = np.isfinite(x) & np.isfinite(y)
+    count = shared.sum(axis=0)
     safe = np.maximum(count, 1)
-    mean_x = np.where(both, x, 0.0).sum(axis=0) / safe
-    mean_y = np.where(both, y, 0.0).sum(axis=0) / safe
+    mean_x = np.where(shared, x, 0.0).sum(axis=0) / safe
+    mean_y = np.where(shared, y, 0.0).sum(axis=0) / safe
     absent = count == 0
     mean_x[absent] = mean_y[absent] = np.nan
     return mean_x, mean_y

@@ -81,29 +81,29 @@ def table_interval(
 
 
 def _mean_interval(values: FloatArray, confidence: float) -> IntervalEnds:
-    known = values[np.isfinite(values)]
-    if len(known) < 5:
+    defined = values[np.isfinite(values)]
+    if len(defined) < 5:
         return NO_INTERVAL
-    half = float(stdtrit(len(known) - 1, 0.5 + confidence / 2)) * known.std(ddof=1) / np.sqrt(len(known))
-    return max(-1.0, float(known.mean() - half)), min(1.0, float(known.mean() + half))
+    half = float(stdtrit(len(defined) - 1, 0.5 + confidence / 2)) * defined.std(ddof=1) / np.sqrt(len(defined))
+    return max(-1.0, float(defined.mean() - half)), min(1.0, float(defined.mean() + half))
 
 
 def _influence(x: FloatArray, y: FloatArray, *, ranks: bool) -> FloatArray:
     """Influence of every cell of every row on the row's correlation, 0 where missing; NaN rows are undefined."""
     if ranks:
         x, y = rank_rows(x), rank_rows(y)
-    there = ~np.isnan(x)
-    count = there.sum(axis=1, keepdims=True)
+    present = ~np.isnan(x)
+    count = present.sum(axis=1, keepdims=True)
 
     def standard(z: FloatArray) -> FloatArray:
         mean = np.nansum(z, axis=1, keepdims=True) / np.maximum(count, 1)
-        centred = np.where(there, z - mean, 0.0)
+        centred = np.where(present, z - mean, 0.0)
         sd = np.sqrt((centred**2).sum(axis=1, keepdims=True) / np.maximum(count, 1))
         return centred / np.where(is_negligible(sd, max_abs(z, axis=1)[:, None]), np.nan, sd)
 
     a, b = standard(x), standard(y)
     r = (a * b).sum(axis=1, keepdims=True) / np.maximum(count, 1)
-    cells = np.where(there, a * b - r * (a**2 + b**2) / 2, 0.0) / np.maximum(count, 1)
+    cells = np.where(present, a * b - r * (a**2 + b**2) / 2, 0.0) / np.maximum(count, 1)
     return np.asarray(cells, dtype=np.float64)
 
 
@@ -115,5 +115,5 @@ def _pooled_influence(metric: FloatArray, human: FloatArray, *, ranks: bool) -> 
 def _system_influence(metric: FloatArray, human: FloatArray, *, ranks: bool) -> FloatArray:
     """On the mean of the systems' correlations; systems without one are left out."""
     rows = _influence(metric.T, human.T, ranks=ranks)
-    known = np.isfinite(rows).all(axis=1)
-    return np.asarray(rows[known].sum(axis=0) / max(1, int(known.sum())), dtype=np.float64)
+    defined = np.isfinite(rows).all(axis=1)
+    return np.asarray(rows[defined].sum(axis=0) / max(1, int(defined.sum())), dtype=np.float64)

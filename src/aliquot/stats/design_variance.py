@@ -79,8 +79,8 @@ def intracluster_correlation(units: FloatArray, cluster: IntArray, planned: floa
         return 0.0
     cross = float((total**2).sum()) - square
     raw = (cross / pairs) / (square / len(units))
-    telling = pairs if planned is None else planned
-    return float(np.clip(raw * telling / (telling + _PRIOR_PAIRS), 0.0, 0.95))
+    n_pairs = pairs if planned is None else planned
+    return float(np.clip(raw * n_pairs / (n_pairs + _PRIOR_PAIRS), 0.0, 0.95))
 
 
 _PRIOR_PAIRS = 12.0  # ordered pairs of items that count as much as the guess of no correlation
@@ -145,10 +145,10 @@ def degrees_of_freedom(units: FloatArray, most: float) -> float:
     """
     n = len(units)
     second = (units**2).sum(axis=0)
-    known = second > 0  # neither 0 nor NaN
-    if n < 4 or not known.any():
+    varies = second > 0  # neither 0 nor NaN
+    if n < 4 or not varies.any():
         return max(1.0, most)
-    kurtosis = (n * (units**4).sum(axis=0)[known] / second[known] ** 2).mean()
+    kurtosis = (n * (units**4).sum(axis=0)[varies] / second[varies] ** 2).mean()
     return float(_satterthwaite(np.asarray(kurtosis), n, most))
 
 
@@ -167,13 +167,13 @@ def pair_degrees_of_freedom(
     """
     n = np.full((units.shape[1],) * 2, float(len(units))) if counts is None else counts.astype(np.float64)
     squares = units**2
-    alone, fourth = squares.sum(axis=0), (squares**2).sum(axis=0)
-    second = alone[:, None] + alone[None, :] - 2 * (units.T @ units)
+    second_alone, fourth = squares.sum(axis=0), (squares**2).sum(axis=0)
+    second = second_alone[:, None] + second_alone[None, :] - 2 * (units.T @ units)
     mixed = (units**3).T @ units
     fourth = fourth[:, None] + fourth[None, :] - 4 * (mixed + mixed.T) + 6 * (squares.T @ squares)
-    known = second > 1e-12 * (alone[:, None] + alone[None, :])
-    kurtosis = np.where(known, n * fourth / np.where(known, second, 1.0) ** 2, 1.0)
-    enough = known & (n >= 4)
+    varies = second > 1e-12 * (second_alone[:, None] + second_alone[None, :])
+    kurtosis = np.where(varies, n * fourth / np.where(varies, second, 1.0) ** 2, 1.0)
+    enough = varies & (n >= 4)
     return np.where(enough, _satterthwaite(kurtosis, np.maximum(n, 4.0), most), np.maximum(1.0, most))
 
 

@@ -39,11 +39,11 @@ class _DocumentLayout:
     document: IntArray  # of each item
     position: IntArray  # of each item in its document
 
-    def draw(self, chosen: BoolArray, probability: FloatArray) -> ItemDraw:
+    def draw(self, is_drawn: BoolArray, probability: FloatArray) -> ItemDraw:
         """Bring a choice of grouped items back to the order of the population."""
         everywhere = np.empty(len(self.order))
         everywhere[self.order] = probability
-        return ItemDraw(np.sort(self.order[chosen]), everywhere)
+        return ItemDraw(np.sort(self.order[is_drawn]), everywhere)
 
     def covered(self, documents: IntArray, starts: IntArray, lengths: IntArray) -> BoolArray:
         """Mark the items that lie in at least one of the runs."""
@@ -103,10 +103,10 @@ def draw_whole_documents(documents: IntArray, n_items: float, seed: Seed, max_le
     rng = np.random.default_rng(seed)
     shuffled = rng.permutation(np.flatnonzero(allowed))
     longest_first = shuffled[np.argsort(-layout.lengths[shuffled], kind="stable")]
-    chosen = np.zeros(len(allowed), dtype=np.bool_)
-    chosen[longest_first] = _decide_documents(layout.lengths[longest_first].tolist(), n_items, rng)
+    is_drawn = np.zeros(len(allowed), dtype=np.bool_)
+    is_drawn[longest_first] = _decide_documents(layout.lengths[longest_first].tolist(), n_items, rng)
     pi = np.where(allowed, n_items / max(available, 1), 0.0)
-    return layout.draw(chosen[layout.document], pi[layout.document])
+    return layout.draw(is_drawn[layout.document], pi[layout.document])
 
 
 def _decide_documents(lengths: list[int], budget: float, rng: np.random.Generator) -> list[bool]:
@@ -118,15 +118,15 @@ def _decide_documents(lengths: list[int], budget: float, rng: np.random.Generato
     longer than the remaining budget, low > 0 when the others cannot hold that budget. Sequential by nature.
     """
     items = sum(lengths)
-    taken = []
+    is_taken = []
     for length, (luck, toss) in zip(lengths, rng.random((len(lengths), 2)).tolist(), strict=True):
         low = max(0.0, (budget - (items - length)) / length)
         high = min(1.0, budget / length)
         chance = high if luck * (high - low) < budget / items - low else low
-        taken.append(toss < chance)
+        is_taken.append(toss < chance)
         budget -= chance * length
         items -= length
-    return taken
+    return is_taken
 
 
 def draw_fixed_snippets(
@@ -160,15 +160,17 @@ def draw_fixed_snippets(
     if per_document is None:
         p = _run_probability(n_items, len(layout.order), int((tiles * run).sum()))
         owner, starts = _list_runs(layout.lengths, run, tiles, rng)
-        drawn = systematic_sample(np.full(len(owner), p), rng)
-        chosen = layout.covered(owner[drawn], starts[drawn], run[owner[drawn]])
-        return layout.draw(chosen, 0.5 * (np.minimum(1.0, p * covers[0]) + np.minimum(1.0, p * covers[1])))
-    taken = np.minimum(tiles, required_runs(layout.lengths, n_items, length, per_document))
-    front, back = (_in_a_run(cover, tiles[layout.document], taken[layout.document]) for cover in covers)
+        documents_drawn = systematic_sample(np.full(len(owner), p), rng)
+        is_drawn = layout.covered(owner[documents_drawn], starts[documents_drawn], run[owner[documents_drawn]])
+        return layout.draw(is_drawn, 0.5 * (np.minimum(1.0, p * covers[0]) + np.minimum(1.0, p * covers[1])))
+    n_runs = np.minimum(tiles, required_runs(layout.lengths, n_items, length, per_document))
+    front, back = (_in_a_run(cover, tiles[layout.document], n_runs[layout.document]) for cover in covers)
     inside = 0.5 * (front + back)
     p = min(1.0, n_items / inside.sum()) if len(inside) else 0.0
-    drawn = systematic_sample(np.full(len(run), p), rng, _fewest_first(group_sums(layout.document, inside), rng))
-    owner, starts = _draw_runs(drawn, layout.lengths, run, tiles, taken, rng)
+    documents_drawn = systematic_sample(
+        np.full(len(run), p), rng, _fewest_first(group_sums(layout.document, inside), rng)
+    )
+    owner, starts = _draw_runs(documents_drawn, layout.lengths, run, tiles, n_runs, rng)
     return layout.draw(layout.covered(owner, starts, run[owner]), p * inside)
 
 
@@ -184,22 +186,22 @@ def required_runs(lengths: IntArray, n_items: float, length: int = 10, per_docum
     tiles = -(-lengths // run)
     twice = tiles * run - lengths  # items in two runs of a tiling, which one draw may cover twice
     for runs in range(per_document, int(tiles.max(initial=1))):
-        taken = np.minimum(tiles, runs)
-        given = taken * run - twice * _both_taken(tiles, taken)
-        if n_items <= given.sum() * (1 + ROUNDING):
+        n_runs = np.minimum(tiles, runs)
+        covered = n_runs * run - twice * _both_taken(tiles, n_runs)
+        if n_items <= covered.sum() * (1 + ROUNDING):
             return runs
     return max(per_document, int(tiles.max(initial=1)))
 
 
-def _both_taken(tiles: IntArray, taken: IntArray) -> FloatArray:
+def _both_taken(tiles: IntArray, n_runs: IntArray) -> FloatArray:
     """Probability that two given runs of a tiling are both among those taken at random."""
-    both: FloatArray = taken * (taken - 1) / np.maximum(tiles * (tiles - 1), 1)
-    return both
+    probability: FloatArray = n_runs * (n_runs - 1) / np.maximum(tiles * (tiles - 1), 1)
+    return probability
 
 
-def _in_a_run(cover: IntArray, tiles: IntArray, taken: IntArray) -> FloatArray:
+def _in_a_run(cover: IntArray, tiles: IntArray, n_runs: IntArray) -> FloatArray:
     """Probability that an item in one or two runs of its document's tiling is in one of those taken at random."""
-    return cover * taken / tiles - (cover > 1) * _both_taken(tiles, taken)
+    return cover * n_runs / tiles - (cover > 1) * _both_taken(tiles, n_runs)
 
 
 def _fewest_first(items: FloatArray, rng: np.random.Generator) -> IntArray:
@@ -209,14 +211,14 @@ def _fewest_first(items: FloatArray, rng: np.random.Generator) -> IntArray:
 
 
 def _draw_runs(
-    drawn: IntArray, lengths: IntArray, run: IntArray, tiles: IntArray, taken: IntArray, rng: np.random.Generator
+    documents: IntArray, lengths: IntArray, run: IntArray, tiles: IntArray, n_runs: IntArray, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
     """List document and start of the runs that the drawn documents give: `taken` at random of each one's tiling."""
-    owner = np.repeat(drawn, tiles[drawn])
-    first = np.repeat(np.cumsum(tiles[drawn]) - tiles[drawn], tiles[drawn])
+    owner = np.repeat(documents, tiles[documents])
+    first = np.repeat(np.cumsum(tiles[documents]) - tiles[documents], tiles[documents])
     # Runs in random order inside their document: the first ones of each are taken.
     order = np.lexsort((rng.random(len(owner)), owner))
-    picked = order[np.arange(len(owner)) - first < taken[owner]]
+    picked = order[np.arange(len(owner)) - first < n_runs[owner]]
     slack = lengths - run
     starts = np.minimum((picked - first[picked]) * run[owner[picked]], slack[owner[picked]])
     mirrored = rng.random(len(run)) < 0.5
@@ -278,10 +280,10 @@ def draw_budgeted_snippets(documents: IntArray, share: float, seed: Seed, placem
     run = shorter.copy()
     run[systematic_sample(longer, rng, order=rng.permutation(len(run)))] += 1
     starts = _draw_starts(layout.lengths, run, placement, rng)
-    chosen = layout.covered(np.arange(len(run)), starts, run)
+    is_drawn = layout.covered(np.arange(len(run)), starts, run)
     chance = longer[layout.document]
     cover = [_cover_probability(layout, shorter + extra, placement) for extra in (0, 1)]
-    return layout.draw(chosen, (1.0 - chance) * cover[0] + chance * cover[1])
+    return layout.draw(is_drawn, (1.0 - chance) * cover[0] + chance * cover[1])
 
 
 def _draw_starts(lengths: IntArray, run: IntArray, placement: Placement, rng: np.random.Generator) -> IntArray:

@@ -197,16 +197,16 @@ def _extract_factors(correlation: FloatArray, factors: int) -> tuple[FloatArray,
     inside = np.where(unique >= 1.0, np.maximum(best.jac, 0.0), best.jac)
     inside = np.where(unique <= HEYWOOD, np.minimum(best.jac, 0.0), inside)
     values, vectors = np.linalg.eigh(correlation / np.sqrt(np.outer(unique, unique)))
-    kept = vectors[:, ::-1][:, :factors] * np.sqrt(np.maximum(values[::-1][:factors] - 1, 0.0))
-    return np.sqrt(unique)[:, None] * kept, unique, bool(np.abs(inside).max() < 1e-4)
+    scaled = vectors[:, ::-1][:, :factors] * np.sqrt(np.maximum(values[::-1][:factors] - 1, 0.0))
+    return np.sqrt(unique)[:, None] * scaled, unique, bool(np.abs(inside).max() < 1e-4)
 
 
 def _profile_discrepancy(unique: FloatArray, correlation: FloatArray, factors: int) -> tuple[float, FloatArray]:
     """The discrepancy that is left by the best loadings for these uniquenesses, and its gradient."""
     values, vectors = np.linalg.eigh(correlation / np.sqrt(np.outer(unique, unique)))
     rest = values[: len(unique) - factors]
-    kept = vectors[:, ::-1][:, :factors] * np.sqrt(np.maximum(values[::-1][:factors] - 1, 0.0))
-    loadings = np.sqrt(unique)[:, None] * kept
+    scaled = vectors[:, ::-1][:, :factors] * np.sqrt(np.maximum(values[::-1][:factors] - 1, 0.0))
+    loadings = np.sqrt(unique)[:, None] * scaled
     gradient = ((loadings**2).sum(axis=1) + unique - np.diag(correlation)) / unique**2
     return float((rest - np.log(rest)).sum() - len(rest)), gradient
 
@@ -235,14 +235,14 @@ def promax(loadings: FloatArray, variant: str = "r") -> tuple[FloatArray, FloatA
     )
     size = np.sqrt((loadings**2).sum(axis=1))
     size = np.where(size > 0, size, 1.0)
-    turned, _ = rotation.rotate_factors(loadings / size[:, None], "varimax")
-    straight = np.asarray(turned) * size[:, None]
-    aimed = np.asarray(turned) if variant == "spss" else straight
-    target = aimed * np.abs(aimed) ** (_PROMAX_POWER - 1)
-    turn = np.linalg.lstsq(straight, target, rcond=None)[0]
-    turn = turn * np.sqrt(np.diag(np.linalg.inv(turn.T @ turn)))
-    inverse = np.linalg.inv(turn)
-    return straight @ turn, inverse @ inverse.T
+    normalised, _ = rotation.rotate_factors(loadings / size[:, None], "varimax")
+    varimax = np.asarray(normalised) * size[:, None]
+    base = np.asarray(normalised) if variant == "spss" else varimax
+    target = base * np.abs(base) ** (_PROMAX_POWER - 1)
+    rotation_matrix = np.linalg.lstsq(varimax, target, rcond=None)[0]
+    rotation_matrix = rotation_matrix * np.sqrt(np.diag(np.linalg.inv(rotation_matrix.T @ rotation_matrix)))
+    inverse = np.linalg.inv(rotation_matrix)
+    return varimax @ rotation_matrix, inverse @ inverse.T
 
 
 def _order_factors(pattern: FloatArray, between: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -272,15 +272,15 @@ def simple_structure(
     >>> left.tolist(), gone[0].variable
     ([0, 1, 2, 3], 4)
     """
-    left = np.arange(len(correlation))
-    gone: list[DroppedVariable] = []
+    remaining = np.arange(len(correlation))
+    dropped: list[DroppedVariable] = []
     while True:
-        fit = ml_factors(correlation[np.ix_(left, left)], n, factors, rotation=rotation)
+        fit = ml_factors(correlation[np.ix_(remaining, remaining)], n, factors, rotation=rotation)
         worst = find_worst_variable(fit, gap, communality)
-        if worst is None or factor_degrees_of_freedom(len(left) - 1, factors) < 1:
-            return fit, left, tuple(gone)
-        gone.append(DroppedVariable(int(left[worst.variable]), worst.reason))
-        left = np.delete(left, worst.variable)
+        if worst is None or factor_degrees_of_freedom(len(remaining) - 1, factors) < 1:
+            return fit, remaining, tuple(dropped)
+        dropped.append(DroppedVariable(int(remaining[worst.variable]), worst.reason))
+        remaining = np.delete(remaining, worst.variable)
 
 
 def find_worst_variable(fit: Factors, gap: float = 0.2, communality: float = 0.2) -> DroppedVariable | None:
@@ -337,44 +337,44 @@ def correlation_matrix(
     size = values.shape[1]
     shape = (size, size)
     value, low, high = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, np.nan)
-    there = np.isfinite(values)
-    count = there.T.astype(np.int64) @ there.astype(np.int64)
+    present = np.isfinite(values)
+    count = present.T.astype(np.int64) @ present.astype(np.int64)
     rng = np.random.default_rng(seed)
     for a in range(size):
         for b in range(a, size):
-            both = there[:, a] & there[:, b]
+            shared = present[:, a] & present[:, b]
             ends = _pair_correlation(
-                values[both, a], values[both, b], cluster[both], level, 0 if a == b else draws, rng
+                values[shared, a], values[shared, b], cluster[shared], level, 0 if a == b else draws, rng
             )
             for matrix, number in zip((value, low, high), ends, strict=True):
                 matrix[a, b] = matrix[b, a] = number
-    whole = there.all(axis=1)
+    complete_rows = present.all(axis=1)
     complete = np.full(shape, np.nan)
-    if whole.sum() > 1:
-        vary = ~is_constant(values[whole], axis=0)
-        complete[np.ix_(vary, vary)] = np.atleast_2d(np.corrcoef(values[whole][:, vary], rowvar=False))
-    return CorrelationMatrix(value, low, high, count, complete, len(values), int(whole.sum()))
+    if complete_rows.sum() > 1:
+        vary = ~is_constant(values[complete_rows], axis=0)
+        complete[np.ix_(vary, vary)] = np.atleast_2d(np.corrcoef(values[complete_rows][:, vary], rowvar=False))
+    return CorrelationMatrix(value, low, high, count, complete, len(values), int(complete_rows.sum()))
 
 
 def _pair_correlation(
     x: FloatArray, y: FloatArray, cluster: IntArray, level: float, draws: int, rng: np.random.Generator
 ) -> tuple[float, float, float]:
     """Correlation and its percentile interval, from sums over clusters of x, y, x^2, y^2, xy and rows."""
-    nothing = float("nan")
+    nan = float("nan")
     if len(x) < 2 or is_constant(x) or is_constant(y):
-        return nothing, nothing, nothing
+        return nan, nan, nan
     x, y = (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
     codes = np.unique(cluster, return_inverse=True)[1]
     parts = (x, y, x * x, y * y, x * y, np.ones_like(x))
     sums = np.column_stack([np.bincount(codes, part) for part in parts]).astype(np.float64)
     value = float(_correlation_from_sums(sums.sum(axis=0, keepdims=True))[0])
     if len(sums) < 2 or draws < 2:
-        return value, nothing, nothing
-    drawn = _correlation_from_sums(sums.sum(axis=0) + bootstrap_sums(sums, draws, rng))
-    known = drawn[np.isfinite(drawn)]
-    if len(known) < draws / 2:
-        return value, nothing, nothing
-    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
+        return value, nan, nan
+    samples = _correlation_from_sums(sums.sum(axis=0) + bootstrap_sums(sums, draws, rng))
+    defined = samples[np.isfinite(samples)]
+    if len(defined) < draws / 2:
+        return value, nan, nan
+    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
     return value, float(low), float(high)
 
 

@@ -78,9 +78,9 @@ def grouped_pearson(
     step = max(1, _CACHE_CHUNK // max(1, x.shape[0] * max(x.shape[1:])))
     ahead, behind = np.empty((2, len(signs), len(metrics) * (len(metrics) - 1) // 2))
     for start in range(0, len(signs), step):
-        some = slice(start, start + step)
-        s = np.stack([_arrange_groups(sign, grouping)[usable] for sign in signs[some]], axis=1)
-        ahead[some], behind[some] = _mean_correlations(plain, [s @ part for part in powers])
+        rows = slice(start, start + step)
+        s = np.stack([_arrange_groups(sign, grouping)[usable] for sign in signs[rows]], axis=1)
+        ahead[rows], behind[rows] = _mean_correlations(plain, [s @ part for part in powers])
     return ahead, behind
 
 
@@ -199,10 +199,10 @@ def soft_accuracy(scores: MetricScores, signs: FloatArray) -> SwappedValues:
         products = _pair_products(scores.metrics[:, rows, a].T, scores.metrics[:, rows, b].T, pairs)
         # Blocks of swaps small enough to stay in the processor's cache.
         for start in range(0, len(signs), step := max(16, _CACHE_CHUNK // len(pairs[0]))):
-            some = slice(start, start + step)
-            sums = _difference_sums(products, signs[some, rows, a], signs[some, rows, b], pairs)
-            ahead[some] += np.abs(_p_values(sums, 1.0) - target[a, b])
-            behind[some] += np.abs(_p_values(sums, -1.0) - target[a, b])
+            swap_rows = slice(start, start + step)
+            sums = _difference_sums(products, signs[swap_rows, rows, a], signs[swap_rows, rows, b], pairs)
+            ahead[swap_rows] += np.abs(_p_values(sums, 1.0) - target[a, b])
+            behind[swap_rows] += np.abs(_p_values(sums, -1.0) - target[a, b])
     if not compared:
         return np.full_like(ahead, np.nan), np.full_like(behind, np.nan)
     return 1 - ahead / compared, 1 - behind / compared

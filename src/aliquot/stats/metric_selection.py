@@ -79,18 +79,18 @@ def forward_selection(
     split = np.random.default_rng(seed).permutation(items) % min(folds, items)  # equal parts, at random
     sums = _fold_sums(cells, split, ridge)
     total = float(cells.target @ cells.target)
-    residual, r2, chosen = cells.target, 0.0, list[int]()
+    residual, r2, selected = cells.target, 0.0, list[int]()
     steps, refused = list[ForwardStep](), None
-    while len(chosen) < min(limit or cells.x.shape[1], cells.x.shape[1]):
-        rest = [k for k in range(cells.x.shape[1]) if k not in chosen]
-        best = int(np.argmin([_residual_squares(sums, [*chosen, k]) for k in rest]))
-        tried = _cross_fitted_residual(cells, split, sums, [*chosen, rest[best]])
-        step = _forward_step(cells, rest[best], residual, tried, r2, total)
+    while len(selected) < min(limit or cells.x.shape[1], cells.x.shape[1]):
+        rest = [k for k in range(cells.x.shape[1]) if k not in selected]
+        best = int(np.argmin([_residual_squares(sums, [*selected, k]) for k in rest]))
+        residual_after = _cross_fitted_residual(cells, split, sums, [*selected, rest[best]])
+        step = _forward_step(cells, rest[best], residual, residual_after, r2, total)
         if step.gain < least * step.se or step.gain <= 0:
             refused = step
             break
-        residual, r2 = tried, step.r2
-        chosen.append(rest[best])
+        residual, r2 = residual_after, step.r2
+        selected.append(rest[best])
         steps.append(step)
     return ForwardSelection(tuple(steps), refused, len(cells.target), items, min(folds, items))
 
@@ -124,17 +124,17 @@ def _collect_cells(metrics: FloatArray, human: FloatArray) -> _Cells:
     present = ~np.isnan(human) & ~np.isnan(metrics).any(axis=0)
     item, system = np.nonzero(present)
     _, item = np.unique(item, return_inverse=True)
-    _, kept = np.unique(system, return_inverse=True)
+    _, system_code = np.unique(system, return_inverse=True)
     if len(item) < 2 or item.max() < 1:
         raise OptionError("people and all metrics have scores together on fewer than 2 items; leave sparse metrics out")
     raw = np.column_stack([human[present], *(metric[present] for metric in metrics)])
-    centred = centre_by_group(kept, raw)
+    centred = centre_by_group(system_code, raw)
     size = np.sqrt((centred**2).mean(axis=0))
     varies = ~is_negligible(size, np.abs(raw).max(axis=0))
     if not varies[0]:
         raise OptionError("the human scores are constant within every system; there is no variance to remove")
     centred[:, 1:] = centred[:, 1:] * np.where(varies, 1.0 / np.where(varies, size, 1.0), 0.0)[1:]
-    return _Cells(centred[:, 1:], centred[:, 0], item.astype(np.int64), kept.astype(np.int64))
+    return _Cells(centred[:, 1:], centred[:, 0], item.astype(np.int64), system_code.astype(np.int64))
 
 
 def _fold_sums(cells: _Cells, split: IntArray, ridge: float) -> _FoldSums:

@@ -85,16 +85,16 @@ def compare_metrics(
         undefined = np.full((count, count), np.nan)
         return MetricTests(undefined[0], undefined, 0, 0, 0, permutations, swap)
     with threadpool_limits(limits=1, user_api="blas"):  # small matrices: threads cost more than they give
-        one, other = (result[0] for result in swapped(scores, np.ones((1, *size))))
-        exceeding = np.zeros(len(one))
+        observed_first, observed_second = (result[0] for result in swapped(scores, np.ones((1, *size))))
+        exceeding = np.zeros(len(observed_first))
         for signs in _draw_signs(swap, size, permutations, np.random.default_rng(seed)):
             ahead, behind = swapped(scores, signs)
             # A swap after which nothing varies counts as a tie.
-            excess = np.nan_to_num(ahead - behind - (one - other))
+            excess = np.nan_to_num(ahead - behind - (observed_first - observed_second))
             exceeding += 0.5 * ((excess > _TIE).sum(axis=0) + (excess >= -_TIE).sum(axis=0))
     values, (first, second) = np.full(count, np.nan), np.triu_indices(count, 1)
-    values[first], values[second] = one, other
-    p = _p_matrix(exceeding, one - other, permutations, count)
+    values[first], values[second] = observed_first, observed_second
+    p = _p_matrix(exceeding, observed_first - observed_second, permutations, count)
     return MetricTests(values, p, cells, size[0], size[1], permutations, swap)
 
 
@@ -164,14 +164,14 @@ def _cut_to_common_cells(metrics: FloatArray, human: FloatArray) -> MetricScores
     items, systems = np.flatnonzero(~missing.all(axis=1)), np.flatnonzero(~missing.all(axis=0))
     cut = np.ix_(items, systems)
     blank = np.where(missing[cut], np.nan, 0.0)
-    kept = np.stack([metric[cut] for metric in metrics]) + blank
-    if not kept.size:
-        return MetricScores(human[cut] + blank, kept)
+    cut_metrics = np.stack([metric[cut] for metric in metrics]) + blank
+    if not cut_metrics.size:
+        return MetricScores(human[cut] + blank, cut_metrics)
     present = ~missing[cut]
-    centred = kept - kept[:, present].mean(axis=1)[:, None, None]
+    centred = cut_metrics - cut_metrics[:, present].mean(axis=1)[:, None, None]
     spread = centred[:, present].std(axis=1)
     # A constant keeps nothing, not even the rounding of its mean.
-    varies = ~is_negligible(spread, np.abs(kept[:, present]).max(axis=1))
+    varies = ~is_negligible(spread, np.abs(cut_metrics[:, present]).max(axis=1))
     scale = np.where(varies, 1.0 / np.where(varies, spread, 1.0), 0.0)
     return MetricScores(human[cut] + blank, centred * scale[:, None, None])
 

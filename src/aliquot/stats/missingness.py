@@ -38,30 +38,32 @@ def missingness_test(covariate: FloatArray, present: BoolArray, asked: BoolArray
     >>> round(float(found.difference[0]), 2), bool(found.p[0] < 1e-4)
     (-1.73, True)
     """
-    known = asked & np.isfinite(covariate)
-    there, gone = known & present, known & ~present
-    tested = (there.sum(axis=0) >= MIN_CELLS) & (gone.sum(axis=0) >= MIN_CELLS)
-    count = np.maximum(known.sum(axis=0), 1)
-    value = np.where(known, covariate, 0.0)
-    centred = snap_to_zero(np.where(known, value - value.sum(axis=0) / count, 0.0), max_abs(value, axis=0))
+    usable = asked & np.isfinite(covariate)
+    observed, missing = usable & present, usable & ~present
+    tested = (observed.sum(axis=0) >= MIN_CELLS) & (missing.sum(axis=0) >= MIN_CELLS)
+    count = np.maximum(usable.sum(axis=0), 1)
+    value = np.where(usable, covariate, 0.0)
+    centred = snap_to_zero(np.where(usable, value - value.sum(axis=0) / count, 0.0), max_abs(value, axis=0))
     spread = np.sqrt((centred**2).sum(axis=0) / count)
-    share = there.sum(axis=0) / count
-    contribution = np.where(known, (there - share) * centred, 0.0)
+    share = observed.sum(axis=0) / count
+    contribution = np.where(usable, (observed - share) * centred, 0.0)
     by_unit = np.zeros((int(units.max(initial=-1)) + 1, covariate.shape[1]))
     np.add.at(by_unit, units, contribution)
     size = np.sqrt((by_unit**2).sum(axis=0))
     z = np.divide(by_unit.sum(axis=0), size, out=np.zeros_like(size), where=size > 0)
-    freedom = np.maximum(_count_units(gone, units) - 1.0, 1.0)  # a sum over few gaps is not normal
-    mean = [(np.where(part, centred, 0.0).sum(axis=0)) / np.maximum(part.sum(axis=0), 1) for part in (gone, there)]
+    freedom = np.maximum(_count_units(missing, units) - 1.0, 1.0)  # a sum over few gaps is not normal
+    mean = [
+        (np.where(part, centred, 0.0).sum(axis=0)) / np.maximum(part.sum(axis=0), 1) for part in (missing, observed)
+    ]
     difference = np.divide(mean[0] - mean[1], spread, out=np.zeros_like(spread), where=spread > 0)
     p = 2 * stdtr(freedom, -np.abs(z))
     return MissingnessTest(np.where(tested, difference, np.nan), np.where(tested, p, np.nan))
 
 
 def _count_units(cells: BoolArray, units: IntArray) -> FloatArray:
-    found = np.zeros((int(units.max(initial=-1)) + 1, cells.shape[1]), dtype=bool)
-    np.logical_or.at(found, units, cells)
-    counts: FloatArray = found.sum(axis=0).astype(np.float64)
+    has_cell = np.zeros((int(units.max(initial=-1)) + 1, cells.shape[1]), dtype=bool)
+    np.logical_or.at(has_cell, units, cells)
+    counts: FloatArray = has_cell.sum(axis=0).astype(np.float64)
     return counts
 
 
@@ -73,14 +75,14 @@ def cochran_q_test(present: BoolArray, asked: BoolArray) -> float:
     >>> cochran_q_test(present, np.full_like(present, True)) < 1e-5
     True
     """
-    wanted = asked.sum(axis=1).astype(np.float64)
-    found = (present & asked).sum(axis=1).astype(np.float64)
-    mixed = (found > 0) & (found < wanted)
-    wanted, found = wanted[mixed, None], found[mixed, None]
-    there, chosen = (present & asked)[mixed].astype(np.float64), asked[mixed].astype(np.float64)
-    excess = (there - chosen * found / wanted).sum(axis=0)
-    factor = found * (wanted - found) / (wanted * (wanted - 1))
-    covariance = np.diag((factor * chosen).sum(axis=0)) - (factor * chosen / wanted).T @ chosen
+    n_asked = asked.sum(axis=1).astype(np.float64)
+    n_present = (present & asked).sum(axis=1).astype(np.float64)
+    mixed = (n_present > 0) & (n_present < n_asked)
+    n_asked, n_present = n_asked[mixed, None], n_present[mixed, None]
+    observed, expected = (present & asked)[mixed].astype(np.float64), asked[mixed].astype(np.float64)
+    excess = (observed - expected * n_present / n_asked).sum(axis=0)
+    factor = n_present * (n_asked - n_present) / (n_asked * (n_asked - 1))
+    covariance = np.diag((factor * expected).sum(axis=0)) - (factor * expected / n_asked).T @ expected
     freedom = int(np.linalg.matrix_rank(covariance, hermitian=True)) if mixed.any() else 0
     if not freedom:
         return float("nan")

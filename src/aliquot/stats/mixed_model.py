@@ -58,12 +58,12 @@ def item_share(residual: FloatArray, weight: FloatArray) -> float:
     total = deviation.sum(axis=1)
     square = (deviation**2).sum(axis=1)
     pairs = count * (count - 1)
-    cells, both = float((weight * count).sum()), float((weight * pairs).sum())
-    if both <= 0 or not square.any():
+    cells, pair_weight = float((weight * count).sum()), float((weight * pairs).sum())
+    if pair_weight <= 0 or not square.any():
         return 0.0
-    raw = float((weight * (total**2 - square)).sum()) / both / (float((weight * square).sum()) / cells)
-    telling = float(pairs.sum())
-    return float(np.clip(raw * telling / (telling + _PRIOR_PAIRS), 0.0, 0.99))
+    raw = float((weight * (total**2 - square)).sum()) / pair_weight / (float((weight * square).sum()) / cells)
+    n_pairs = float(pairs.sum())
+    return float(np.clip(raw * n_pairs / (n_pairs + _PRIOR_PAIRS), 0.0, 0.99))
 
 
 def item_effect_means(residual: FloatArray, weight: FloatArray, share: float) -> tuple[FloatArray, FloatArray]:
@@ -85,8 +85,8 @@ def item_effect_means(residual: FloatArray, weight: FloatArray, share: float) ->
     system = np.diag(scaled.sum(axis=0)) - (scaled * rho[:, None]).T @ d
     right = (scaled * (r - (rho * r.sum(axis=1))[:, None])).sum(axis=0)
     mean = np.linalg.solve(system, right)
-    left = d * (r - mean)
-    influence = np.linalg.solve(system, (scaled * (left - (rho * left.sum(axis=1))[:, None])).T).T
+    residuals = d * (r - mean)
+    influence = np.linalg.solve(system, (scaled * (residuals - (rho * residuals.sum(axis=1))[:, None])).T).T
     means, all_influence = np.full(residual.shape[1], np.nan), np.zeros(residual.shape)
     means[judged], all_influence[:, judged] = mean, influence
     return means, all_influence
@@ -115,11 +115,13 @@ def cell_covariance(residual: FloatArray, weight: FloatArray) -> FloatArray:
         return whole
     scale = np.sqrt(np.outer(np.diag(mean), np.diag(mean)))
     common = item_share(residual, weight)
-    kept = counts / (counts + _PRIOR_PAIRS)
-    correlation = kept * np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0) + (1 - kept) * common
-    found: FloatArray = np.clip(correlation, -1.0, 1.0) * np.sqrt(np.outer(variance, variance))
-    np.fill_diagonal(found, variance)
-    return found
+    own_weight = counts / (counts + _PRIOR_PAIRS)
+    correlation = (
+        own_weight * np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0) + (1 - own_weight) * common
+    )
+    covariance: FloatArray = np.clip(correlation, -1.0, 1.0) * np.sqrt(np.outer(variance, variance))
+    np.fill_diagonal(covariance, variance)
+    return covariance
 
 
 def pooling_factors(variance: FloatArray, counts: IntArray) -> FloatArray:
@@ -131,11 +133,11 @@ def pooling_factors(variance: FloatArray, counts: IntArray) -> FloatArray:
     >>> pooling_factors(np.array([1.0, 1.0]), np.array([5, 500])).tolist()
     [1.0, 1.0]
     """
-    known = (counts > 1) & (variance > 0)
-    free = np.where(known, counts - 1.0, 0.0)
-    common = float((free * np.where(known, variance, 0.0)).sum() / max(free.sum(), 1.0))
+    defined = (counts > 1) & (variance > 0)
+    free = np.where(defined, counts - 1.0, 0.0)
+    common = float((free * np.where(defined, variance, 0.0)).sum() / max(free.sum(), 1.0))
     pooled = (free * variance + POOLED_CELLS * common) / (free + POOLED_CELLS)
-    return np.where(known, np.sqrt(pooled / np.where(known, variance, 1.0)), 1.0)
+    return np.where(defined, np.sqrt(pooled / np.where(defined, variance, 1.0)), 1.0)
 
 
 def shrink_to_common_mean(values: FloatArray, covariance: FloatArray) -> FloatArray:
@@ -154,8 +156,8 @@ def shrink_to_common_mean(values: FloatArray, covariance: FloatArray) -> FloatAr
     real = max(spread - noise, 0.05 * noise)
     share = real / (real + noise) if real + noise > 0 else 1.0
     mean = float(values.mean())
-    drawn: FloatArray = mean + share * (values - mean)
-    return drawn
+    shrunk: FloatArray = mean + share * (values - mean)
+    return shrunk
 
 
 def nearest_covariance(covariance: FloatArray) -> FloatArray:
@@ -164,15 +166,15 @@ def nearest_covariance(covariance: FloatArray) -> FloatArray:
     >>> nearest_covariance(np.array([[1.0, 2.0], [2.0, 1.0]])).round(3).tolist()
     [[1.5, 1.5], [1.5, 1.5]]
     """
-    known = ~np.isnan(np.diag(covariance))
-    part = covariance[np.ix_(known, known)]
+    defined = ~np.isnan(np.diag(covariance))
+    part = covariance[np.ix_(defined, defined)]
     if np.isnan(part).any() or not len(part):
         return covariance
     values, vectors = np.linalg.eigh(part)
     if values.min() >= -1e-12 * max(values.max(), 1e-300):
         return covariance
     result = covariance.copy()
-    result[np.ix_(known, known)] = (vectors * np.clip(values, 0.0, None)) @ vectors.T
+    result[np.ix_(defined, defined)] = (vectors * np.clip(values, 0.0, None)) @ vectors.T
     return result
 
 
@@ -182,7 +184,7 @@ def item_overlap(present: FloatArray) -> tuple[IntArray, FloatArray]:
     >>> item_overlap(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]))[1].tolist()
     [[1.0, 0.5], [0.5, 1.0]]
     """
-    both = present.T @ present
-    n = np.diag(both).astype(np.int64)
+    shared = present.T @ present
+    n = np.diag(shared).astype(np.int64)
     least = np.minimum(n[:, None], n[None, :])
-    return n, np.divide(both, least, out=np.zeros_like(both), where=least > 0)
+    return n, np.divide(shared, least, out=np.zeros_like(shared), where=least > 0)

@@ -35,20 +35,20 @@ def adjust_p_values(p: FloatArray, method: str = "holm") -> FloatArray:
     if method not in ADJUSTMENTS:
         raise unknown_name("adjustment", method, ADJUSTMENTS)
     p = np.asarray(p, dtype=np.float64)
-    known = ~np.isnan(p)
-    m = int(known.sum())
+    defined = ~np.isnan(p)
+    m = int(defined.sum())
     result = p.copy()
     if method == "sidak":
-        result[known] = -np.expm1(m * np.log1p(-np.minimum(p[known], 1.0 - 1e-16)))
+        result[defined] = -np.expm1(m * np.log1p(-np.minimum(p[defined], 1.0 - 1e-16)))
     elif method in ("bh", "holm"):
-        order = np.argsort(p[known], kind="stable")
+        order = np.argsort(p[defined], kind="stable")
         values = np.empty(m)
         if method == "holm":
-            steps = np.maximum.accumulate(p[known][order] * np.arange(m, 0, -1))
+            steps = np.maximum.accumulate(p[defined][order] * np.arange(m, 0, -1))
         else:
-            steps = np.minimum.accumulate((p[known][order] * m / np.arange(1, m + 1))[::-1])[::-1]
+            steps = np.minimum.accumulate((p[defined][order] * m / np.arange(1, m + 1))[::-1])[::-1]
         values[order] = np.minimum(steps, 1.0)
-        result[known] = values
+        result[defined] = values
     return result
 
 
@@ -70,13 +70,13 @@ def rejected_by_bh(p: FloatArray, alpha: float) -> BoolArray:
     """
     if not p.shape[1]:
         return np.zeros(p.shape, dtype=np.bool_)
-    known = np.isfinite(p)
-    ordered = np.sort(np.where(known, p, np.inf), axis=1)
-    below = ordered < alpha * np.arange(1, p.shape[1] + 1) / np.maximum(known.sum(axis=1, keepdims=True), 1)
+    defined = np.isfinite(p)
+    ordered = np.sort(np.where(defined, p, np.inf), axis=1)
+    below = ordered < alpha * np.arange(1, p.shape[1] + 1) / np.maximum(defined.sum(axis=1, keepdims=True), 1)
     last = np.where(below, np.arange(p.shape[1]), -1).max(axis=1, keepdims=True, initial=-1)
     limit = np.where(last >= 0, np.take_along_axis(ordered, np.maximum(last, 0), axis=1), -np.inf)
-    named: BoolArray = known & (p <= limit)
-    return named
+    rejected: BoolArray = defined & (p <= limit)
+    return rejected
 
 
 def two_sided_p(p: FloatArray) -> FloatArray:
@@ -87,9 +87,9 @@ def two_sided_p(p: FloatArray) -> FloatArray:
            [0.04, 1.  ]])
     """
     _validate_one_sided(p)
-    both = np.minimum(2.0 * np.minimum(p, p.T), 1.0)
-    np.fill_diagonal(both, 1.0)
-    return both
+    doubled = np.minimum(2.0 * np.minimum(p, p.T), 1.0)
+    np.fill_diagonal(doubled, 1.0)
+    return doubled
 
 
 def adjust_pairs(p: FloatArray, method: str = "bh") -> FloatArray:
@@ -141,8 +141,8 @@ def adjust_by_max_t(
         size = block.stop - block.start
         z = rng.standard_normal((size, root.shape[1])) @ root.T
         divisor = np.sqrt(rng.chisquare(least, size) / least) if np.isfinite(least) else np.ones(size)
-        drawn = np.abs(z[:, first[order]] - z[:, second[order]]) / np.sqrt(variance[order]) / divisor[:, None]
-        largest_left = np.maximum.accumulate(drawn[:, ::-1], axis=1)[:, ::-1]
+        statistics = np.abs(z[:, first[order]] - z[:, second[order]]) / np.sqrt(variance[order]) / divisor[:, None]
+        largest_left = np.maximum.accumulate(statistics[:, ::-1], axis=1)[:, ::-1]
         exceeded += (largest_left >= ranked).sum(axis=0)
     steps = np.maximum.accumulate((exceeded + 1.0) / (draws + 1.0))
     a, b = first[order], second[order]

@@ -114,8 +114,8 @@ class _SortedNgrams:
         starts = self.starts(k)
         sizes = np.diff(starts, append=self.words[0].size)
         # a zero symbol is the void behind the end of a text: no n-gram of this order
-        wanted = (sizes > 1) & (self.field(k, starts) > 0)
-        return self.field(0, starts[wanted]), sizes[wanted], self.field(-1, np.repeat(wanted, sizes))
+        repeated = (sizes > 1) & (self.field(k, starts) > 0)
+        return self.field(0, starts[repeated]), sizes[repeated], self.field(-1, np.repeat(repeated, sizes))
 
 
 def _sorted_ngrams(symbols: IntArray, lengths: IntArray, order: int) -> _SortedNgrams:
@@ -127,9 +127,9 @@ def _sorted_ngrams(symbols: IntArray, lengths: IntArray, order: int) -> _SortedN
     per_text[0] |= np.arange(items, dtype=np.int64)[:, None] << places[0].shift
     per_text[-1] |= np.arange(width)
     words = [np.repeat(values, lengths.ravel()).view(np.uint64) for values in per_text]
-    left = np.repeat(np.cumsum(lengths), lengths.ravel()) - np.arange(symbols.size)
+    remaining = np.repeat(np.cumsum(lengths), lengths.ravel()) - np.arange(symbols.size)
     for k, place in enumerate(places[1:-1]):
-        words[place.word] |= _symbols_ahead(symbols, left, k).view(np.uint64) << np.uint64(place.shift)
+        words[place.word] |= _symbols_ahead(symbols, remaining, k).view(np.uint64) << np.uint64(place.shift)
     if len(words) == 1:
         words[0].sort()
     else:
@@ -138,12 +138,12 @@ def _sorted_ngrams(symbols: IntArray, lengths: IntArray, order: int) -> _SortedN
     return _SortedNgrams(words, places)
 
 
-def _symbols_ahead(symbols: IntArray, left: IntArray, k: int) -> IntArray:
+def _symbols_ahead(symbols: IntArray, remaining: IntArray, k: int) -> IntArray:
     """The symbol `k` positions further on, or 0 behind the end of the text; `left` counts what remains of it."""
     if k == 0:
         return symbols
     ahead = np.zeros_like(symbols)
-    np.multiply(symbols[k:], left[:-k] > k, out=ahead[:-k])
+    np.multiply(symbols[k:], remaining[:-k] > k, out=ahead[:-k])
     return ahead
 
 
@@ -171,10 +171,10 @@ def _add_matches(matches: FloatArray, item: IntArray, sizes: IntArray, columns: 
 
 def _add_products(matches: FloatArray, item: IntArray, indicators: BoolArray) -> None:
     """Add for each item the number of its columns in which both texts of a pair are marked."""
-    which, first = np.unique(item, return_index=True)
+    items, first = np.unique(item, return_index=True)
     marks = indicators.astype(np.float64)
     borders = [*first.tolist(), item.size]
-    for i, low, high in zip(which.tolist(), borders, borders[1:], strict=False):
+    for i, low, high in zip(items.tolist(), borders, borders[1:], strict=False):
         part = marks[:, low:high]
         matches[i] += part @ part.T
 

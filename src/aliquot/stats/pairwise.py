@@ -59,7 +59,7 @@ def pairwise_sums(scores: FloatArray) -> PairSums:
     centred, present = _centre_items(scores)
     # Missing cells are 0 in both factors, so every product counts the items that both systems have.
     weight = present.astype(np.float64)
-    sums, powers, both = centred.T @ weight, (centred**2).T @ weight, weight.T @ weight
+    sums, powers, shared = centred.T @ weight, (centred**2).T @ weight, weight.T @ weight
     total = (sums - sums.T)[first, second]
     norms = (powers + powers.T)[first, second]
     squares = norms - 2 * (centred.T @ centred)[first, second]
@@ -67,7 +67,7 @@ def pairwise_sums(scores: FloatArray) -> PairSums:
     for pair in np.flatnonzero(squares <= 1e-4 * norms):
         difference = scores[:, first[pair]] - scores[:, second[pair]]
         total[pair], squares[pair] = np.nansum(difference), np.nansum(difference**2)
-    count = both[first, second]
+    count = shared[first, second]
     equal = is_negligible(np.sqrt(np.maximum(squares, 0.0)), np.sqrt(count) * max_abs(scores), _ROUNDING)
     total[equal] = squares[equal] = 0.0
     return PairSums(scores.shape[1], first, second, total, squares, count.astype(np.int64))
@@ -277,9 +277,11 @@ def wilcoxon_p(scores: FloatArray, method: WilcoxonMethod = "auto", *, all_digit
         a, b = first[pairs], second[pairs]
         difference = scores[:, a] - scores[:, b]
         difference = difference if all_digits else round_significant(difference, scale)
-        some = np.flatnonzero((np.nan_to_num(difference) != 0).any(axis=0))
-        if len(some):
-            p_values[a[some], b[some]], p_values[b[some], a[some]] = _signed_rank_p(difference[:, some], method)
+        differing = np.flatnonzero((np.nan_to_num(difference) != 0).any(axis=0))
+        if len(differing):
+            p_values[a[differing], b[differing]], p_values[b[differing], a[differing]] = _signed_rank_p(
+                difference[:, differing], method
+            )
     return p_values
 
 
@@ -291,10 +293,10 @@ def neighbour_p(scores: FloatArray) -> FloatArray:
     """
     validate_scores(scores)
     difference = scores[:, :-1] - scores[:, 1:]
-    some = np.flatnonzero((np.nan_to_num(difference) != 0).any(axis=0))
+    differing = np.flatnonzero((np.nan_to_num(difference) != 0).any(axis=0))
     p_values = np.full(difference.shape[1], 0.5)
-    if len(some):
-        p_values[some] = _signed_rank_p(difference[:, some], "auto")[0]
+    if len(differing):
+        p_values[differing] = _signed_rank_p(difference[:, differing], "auto")[0]
     return p_values
 
 
@@ -314,8 +316,8 @@ def _signed_rank_p(difference: FloatArray, method: WilcoxonMethod) -> FloatArray
         p_values[:, ~exact] = ndtr([-z, z])
     if (exact & ~tied).any():
         for row, side in enumerate(("greater", "less")):
-            found = wilcoxon(difference[:, exact & ~tied], alternative=side, method="exact", axis=0)
-            p_values[row, exact & ~tied] = found.pvalue
+            test = wilcoxon(difference[:, exact & ~tied], alternative=side, method="exact", axis=0)
+            p_values[row, exact & ~tied] = test.pvalue
     for pair in np.flatnonzero(exact & tied):
         p_values[:, pair] = _enumerated_p(difference[difference[:, pair] != 0, pair])
     return p_values

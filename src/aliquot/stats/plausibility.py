@@ -79,8 +79,8 @@ def is_rescaled_copy(values: FloatArray, other: FloatArray) -> bool:
     >>> is_rescaled_copy(2 * scores + 1, scores), is_rescaled_copy(scores + 0.1, np.abs(scores))
     (True, False)
     """
-    both = np.isfinite(values) & np.isfinite(other)
-    x, y = values[both], other[both]
+    shared = np.isfinite(values) & np.isfinite(other)
+    x, y = values[shared], other[shared]
     if len(np.unique(x)) < 5 or len(np.unique(y)) < 5:
         return False
     # The line through two quantiles: a few corrected values do not move it.
@@ -115,16 +115,18 @@ def find_reversed_scores(scores: Sequence[FloatArray], people: FloatArray | None
     columns = [centred_ranks(values) for values in scores]
     target = None if people is None else centred_ranks(people)
     present = [np.isfinite(values) for values in columns]
-    total = np.sum([np.where(there, values, 0.0) for there, values in zip(present, columns, strict=True)], axis=0)
+    total = np.sum(
+        [np.where(is_present, values, 0.0) for is_present, values in zip(present, columns, strict=True)], axis=0
+    )
     count = np.sum(present, axis=0)
     reversed_scores = []
-    for index, (values, there) in enumerate(zip(columns, present, strict=True)):
+    for index, (values, is_present) in enumerate(zip(columns, present, strict=True)):
         correlation, error = (np.nan, np.nan) if target is None else _clustered_correlation(values, target)
         if correlation < -_MIN_REVERSED[0] and error < -_MIN_Z:
             reversed_scores.append(ReversedScore(index, correlation, with_people=True))
         elif target is None or correlation < 0:
-            others = count - there
-            rest = np.where(others > 0, (total - np.where(there, values, 0.0)) / np.maximum(others, 1), np.nan)
+            others = count - is_present
+            rest = np.where(others > 0, (total - np.where(is_present, values, 0.0)) / np.maximum(others, 1), np.nan)
             correlation, error = _clustered_correlation(values, rest)
             if correlation < -_MIN_REVERSED[1] and error < -_MIN_Z:
                 reversed_scores.append(ReversedScore(index, correlation, with_people=False))
@@ -133,11 +135,11 @@ def find_reversed_scores(scores: Sequence[FloatArray], people: FloatArray | None
 
 def _clustered_correlation(values: FloatArray, other: FloatArray) -> tuple[float, float]:
     """Correlation of centred values, and its distance from 0 in standard errors over items; NaN of few items."""
-    both = np.isfinite(values) & np.isfinite(other)
-    x, y = np.where(both, values, 0.0), np.where(both, other, 0.0)
+    shared = np.isfinite(values) & np.isfinite(other)
+    x, y = np.where(shared, values, 0.0), np.where(shared, other, 0.0)
     products, size = (x * y).sum(axis=1), float(np.sqrt((x**2).sum() * (y**2).sum()))
     error = float(np.sqrt((products**2).sum()))
-    if both.any(axis=1).sum() < _MIN_ITEMS or size <= 0 or error <= 0:
+    if shared.any(axis=1).sum() < _MIN_ITEMS or size <= 0 or error <= 0:
         return np.nan, np.nan
     return float(products.sum()) / size, float(products.sum()) / error
 
@@ -173,8 +175,8 @@ def find_copied_columns(values: FloatArray) -> list[tuple[int, int, int]]:
     usual = float(np.max(shares, where=compared & (shares < _MIN_EQUAL), initial=0.0))
     copies = []
     for first, second in np.argwhere(compared & (shares >= _MIN_EQUAL)):
-        both = present[:, first] & present[:, second]
-        counts = np.unique(values[both, first], return_counts=True)[1] / both.sum()
+        common = present[:, first] & present[:, second]
+        counts = np.unique(values[common, first], return_counts=True)[1] / common.sum()
         chance = max(float((counts**2).sum()), usual)
         if chance ** float(equal[first, second]) < _MAX_CHANCE:
             copies.append((int(first), int(second), int(shared[first, second])))

@@ -51,9 +51,9 @@ def two_sample_size(delta: Number, sd: Number, alpha: Number = 0.05, power: Numb
     low = np.where(_t_power(low, effect, level) < target, low, _MIN_JUDGMENTS)
     # The t test needs about z^2 / 4 more than the normal one, and more where both are few.
     high = _bracket_from_above(lambda n: _t_power(n, effect, level), low, low + 2.0, target, solvable)
-    found = _bisect(lambda n: _t_power(n, effect, level), low, high, target)
-    found = np.where(_t_power(np.full_like(low, _MIN_JUDGMENTS), effect, level) >= target, _MIN_JUDGMENTS, found)
-    return np.where(solvable, found, np.where(start == 0, _MIN_JUDGMENTS, start))
+    size = _bisect(lambda n: _t_power(n, effect, level), low, high, target)
+    size = np.where(_t_power(np.full_like(low, _MIN_JUDGMENTS), effect, level) >= target, _MIN_JUDGMENTS, size)
+    return np.where(solvable, size, np.where(start == 0, _MIN_JUDGMENTS, start))
 
 
 def two_sample_detectable(n: Number, sd: Number, alpha: Number = 0.05, power: Number = 0.95) -> FloatArray:
@@ -138,8 +138,8 @@ def paired_power(
     """
     se, size = _standard_error(n, sd, correlation, population), np.abs(_validate_difference(delta))
     se, size = np.broadcast_arrays(se, size)
-    known = np.where(np.isnan(size) | np.isnan(se), np.nan, np.where(size > 0, np.inf, -np.inf))
-    z = np.divide(size, se, out=known, where=se > 0)
+    exact = np.where(np.isnan(size) | np.isnan(se), np.nan, np.where(size > 0, np.inf, -np.inf))
+    z = np.divide(size, se, out=exact, where=se > 0)
     return np.asarray(ndtr(z - ndtri(1 - _validate_level("alpha", alpha) / 2)), dtype=np.float64)
 
 

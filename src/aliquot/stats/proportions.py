@@ -72,13 +72,13 @@ def tango_interval(
     validate_level(level)
     values = (np.asarray(value, dtype=np.float64) for value in (positive, negative, n))
     b, c, size = np.broadcast_arrays(*values)
-    known = (size > 0) & ~np.isnan(b + c)
-    if (known & ((b < 0) | (c < 0) | (b + c > size * (1 + 1e-9)))).any():
+    valid = (size > 0) & ~np.isnan(b + c)
+    if (valid & ((b < 0) | (c < 0) | (b + c > size * (1 + 1e-9)))).any():
         raise OptionError("positive and negative pairs are counts of the n pairs; none is below 0, both are at most n")
-    b, c, size = (np.where(known, value, 1.0) for value in (b, c, size))
+    b, c, size = (np.where(valid, value, 1.0) for value in (b, c, size))
     size = np.maximum(size, b + c)
     low, high = -_upper_end(c, b, size, level), _upper_end(b, c, size, level)
-    return np.where(known, low, np.nan), np.where(known, high, np.nan)
+    return np.where(valid, low, np.nan), np.where(valid, high, np.nan)
 
 
 def _upper_end(b: FloatArray, c: FloatArray, n: FloatArray, level: float) -> FloatArray:

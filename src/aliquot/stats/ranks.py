@@ -57,9 +57,9 @@ def validate_better(better: BoolArray, systems: int) -> BoolArray:
         raise OptionError(f"better has shape {table.shape}; give a table of {systems} x {systems} systems")
     if table.dtype != np.bool_:
         raise OptionError(f"better holds {table.dtype}; give booleans, such as p < 0.05")
-    both = np.argwhere(table & table.T)
-    if len(both):
-        a, b = (int(system) for system in both[0])
+    mutual = np.argwhere(table & table.T)
+    if len(mutual):
+        a, b = (int(system) for system in mutual[0])
         raise OptionError(f"better[{a}, {b}] and better[{b}, {a}] are both true; test each pair one-sided below 0.5")
     return table
 
@@ -134,25 +134,25 @@ def probability_best(
         raise OptionError(f"draws is {draws}; give at least 1")
     if estimates.ndim != 1 or covariance.shape != (len(estimates), len(estimates)):
         raise OptionError(f"estimates is {estimates.shape} and covariance {covariance.shape}; give M and M x M")
-    known = np.flatnonzero(~np.isnan(estimates))
-    mean, cov = estimates[known], covariance[np.ix_(known, known)]
-    if not len(known) or np.isnan(cov).any():
+    defined = np.flatnonzero(~np.isnan(estimates))
+    mean, cov = estimates[defined], covariance[np.ix_(defined, defined)]
+    if not len(defined) or np.isnan(cov).any():
         return np.full(len(estimates), np.nan)
     sd = _validate_covariance(mean, cov)
     factor, rng = sd[:, None] * correlation_root(cov, sd), np.random.default_rng(seed)
     rounding = _TIE * sd + _MIN_EIGENVALUE * np.abs(mean)
-    wins = np.zeros(len(known))
-    for block in row_blocks(draws, len(known), _CHUNK):
+    wins = np.zeros(len(defined))
+    for block in row_blocks(draws, len(defined), _CHUNK):
         size = block.stop - block.start
-        drawn = (
+        means = (
             draw_true_means(mean, cov, size, rng)
             if shrink
-            else mean + rng.standard_normal((size, len(known))) @ factor.T
+            else mean + rng.standard_normal((size, len(defined))) @ factor.T
         )
-        won = drawn + rounding >= (drawn - rounding).max(axis=1, keepdims=True)
+        won = means + rounding >= (means - rounding).max(axis=1, keepdims=True)
         wins += (won / won.sum(axis=1, keepdims=True)).sum(axis=0)
     result = np.zeros(len(estimates))
-    result[known] = wins / draws
+    result[defined] = wins / draws
     return result
 
 

@@ -258,26 +258,28 @@ def error_importance(
     >>> fit.slopes.round(6).tolist()
     [-5.0, -1.0]
     """
-    known = np.isfinite(score) & np.isfinite(counts).all(axis=1)
-    counts, score, cluster = counts[known], score[known], cluster[known]
-    group = np.zeros(len(score), dtype=np.int64) if groups is None else np.unique(groups[known], return_inverse=True)[1]
+    complete = np.isfinite(score) & np.isfinite(counts).all(axis=1)
+    counts, score, cluster = counts[complete], score[complete], cluster[complete]
+    group = (
+        np.zeros(len(score), dtype=np.int64) if groups is None else np.unique(groups[complete], return_inverse=True)[1]
+    )
     levels = int(group.max()) + 1 if len(group) else 0
     x, y = centre_by_group(group, counts), centre_by_group(group, score)
     reasons = _find_reasons(counts, x)
-    kept = np.array([not reason for reason in reasons], dtype=bool)
-    if not kept.any():
+    has_slope = np.array([not reason for reason in reasons], dtype=bool)
+    if not has_slope.any():
         raise OptionError("no type of error varies over the judgments; there is nothing that could explain the score")
-    n, k, g = len(y), int(kept.sum()) + levels, len(np.unique(cluster))
+    n, k, g = len(y), int(has_slope.sum()) + levels, len(np.unique(cluster))
     if n <= k or g < 2:
         raise OptionError(
             f"{n} judgments in {g} clusters are too few for {k} coefficients; judge more, or name fewer errors"
         )
     if float(y @ y) <= 1e-18 * max(1.0, float(np.abs(score).max()) ** 2) * n:
         raise OptionError("the score is the same for all judgments; nothing can be explained")
-    slopes, se, r2 = _least_squares(x[:, kept], y, cluster, n, k, g)
+    slopes, se, r2 = _least_squares(x[:, has_slope], y, cluster, n, k, g)
     scale = x.std(axis=0) / y.std()
-    full, errors = np.full(len(kept), np.nan), np.full(len(kept), np.nan)
-    full[kept], errors[kept] = slopes, se
+    full, errors = np.full(len(has_slope), np.nan), np.full(len(has_slope), np.nan)
+    full[has_slope], errors[has_slope] = slopes, se
     standardised, half = full * scale, student_quantile(level, g - 1) * errors * scale
     with np.errstate(divide="ignore", invalid="ignore"):  # an exact fit has no error: p is then 0
         p = 2 * stdtr(g - 1, -np.abs(full / errors))

@@ -53,8 +53,8 @@ def bootstrap_counts(rng: np.random.Generator, trials: int, items: int, size: in
     if size > 5 * items:
         return rng.multinomial(size, np.full(items, 1 / items), size=trials).astype(np.float64)
     # For few draws an item, drawing items and counting them is several times faster than binomials by item.
-    drawn = rng.integers(0, items, size=(trials, size)) + items * np.arange(trials)[:, None]
-    return np.bincount(drawn.ravel(), minlength=trials * items).reshape(trials, items).astype(np.float64)
+    item_codes = rng.integers(0, items, size=(trials, size)) + items * np.arange(trials)[:, None]
+    return np.bincount(item_codes.ravel(), minlength=trials * items).reshape(trials, items).astype(np.float64)
 
 
 def spawn_seeds(seed: Seed, n: int) -> list[int]:
@@ -87,12 +87,12 @@ def percentile_interval(draws: FloatArray, level: float = 0.95) -> tuple[float, 
     (1.0, 39.0)
     """
     tail = error_rate(level) / 2
-    known = np.sort(draws[~np.isnan(draws)])
-    if not len(known):
+    ordered = np.sort(draws[~np.isnan(draws)])
+    if not len(ordered):
         return float("nan"), float("nan")
-    last = len(known) - 1
+    last = len(ordered) - 1
     outward = int(np.floor(tail * last + 1e-9))  # 0.05 x 1000 may come out as 49.99...
-    return float(known[outward]), float(known[last - outward])
+    return float(ordered[outward]), float(ordered[last - outward])
 
 
 class WeightedMeasure(Protocol):
@@ -187,13 +187,13 @@ def bootstrap_intervals(
     if draws == 0 or items < 2:
         return [Interval(value, np.nan, np.nan) for value in values]
     rng, width = np.random.default_rng(seed), max(items, *(measure.width for measure in measures))
-    drawn = []  # blocks x measures x draws
+    samples = []  # blocks x measures x draws
     for rows in row_blocks(draws, width, _ITEM_BLOCK):
         counts = bootstrap_counts(rng, rows.stop - rows.start, items, items)
-        drawn.append([measure(counts) for measure in measures])
+        samples.append([measure(counts) for measure in measures])
     return [
         Interval(value, *_expanded_percentiles(value, np.concatenate(parts), items, confidence))
-        for value, parts in zip(values, zip(*drawn, strict=True), strict=True)
+        for value, parts in zip(values, zip(*samples, strict=True), strict=True)
     ]
 
 
@@ -282,10 +282,10 @@ def bootstrap_sign_counts(
     for block in pair_contrasts(scores):
         rng = np.random.default_rng(draw_seed)  # every block of tables sees the same draws
         for batch, batch_trials in enumerate(per_batch):
-            won, both = _count_batch(block, beside, rng, int(batch_trials), items, size)
+            won, joint_wins = _count_batch(block, beside, rng, int(batch_trials), items, size)
             plus[batch, block.tables] = won
             if joint is not None:
-                joint[batch, block.tables] = both
+                joint[batch, block.tables] = joint_wins
     return SignCounts(plus, joint, per_batch)
 
 
@@ -293,17 +293,17 @@ def _count_batch(
     block: PairContrasts, beside: PairContrasts | None, rng: np.random.Generator, trials: int, items: int, size: int
 ) -> tuple[FloatArray, FloatArray]:
     """Count the wins of one batch: alone, and together with the partner."""
-    won, both = np.zeros(block.known.shape), np.zeros(block.known.shape)
-    for some in row_blocks(trials, max(items, size, len(block.matrix), block.known.size), _CHUNK):
-        counts = bootstrap_counts(rng, some.stop - some.start, items, size)
+    won, joint_wins = np.zeros(block.known.shape), np.zeros(block.known.shape)
+    for rows in row_blocks(trials, max(items, size, len(block.matrix), block.known.size), _CHUNK):
+        counts = bootstrap_counts(rng, rows.stop - rows.start, items, size)
         signs = block.signs(block.add(counts), size)
         won += signs.sum(axis=2, dtype=np.int64) / 2
         if beside is not None:
-            both += (signs * beside.signs(beside.add(counts), size)[0]).sum(axis=2, dtype=np.int64) / 4
+            joint_wins += (signs * beside.signs(beside.add(counts), size)[0]).sum(axis=2, dtype=np.int64) / 4
     won[~block.known] = np.nan
     if beside is not None:
-        both[~(block.known & beside.known)] = np.nan
-    return won, both
+        joint_wins[~(block.known & beside.known)] = np.nan
+    return won, joint_wins
 
 
 def pair_contrasts(scores: FloatArray) -> Iterator[PairContrasts]:
@@ -319,31 +319,31 @@ def pair_contrasts(scores: FloatArray) -> Iterator[PairContrasts]:
     pairs = systems * (systems - 1) // 2
     for by_system, width in ((True, systems), (False, pairs)):
         tables = np.flatnonzero(regular == by_system)
-        for some in row_blocks(len(tables), items * max(1, width), _BLOCK):
-            yield _build_contrasts(scores, present, tables[some], by_system)
+        for chosen in row_blocks(len(tables), items * max(1, width), _BLOCK):
+            yield _build_contrasts(scores, present, tables[chosen], by_system)
 
 
 def _build_contrasts(scores: FloatArray, present: BoolArray, tables: IntArray, by_system: bool) -> PairContrasts:
     first, second = np.triu_indices(scores.shape[2], 1)
-    values, there = scores[tables], np.asarray(present[tables])
-    filled = np.where(there, values, 0.0)
+    values, is_present = scores[tables], np.asarray(present[tables])
+    filled = np.where(is_present, values, 0.0)
     items = max(1, scores.shape[1])
     digits = _DIGITS * np.abs(filled).sum(axis=1) / items
     if by_system:
-        any_score = np.asarray(there.any(axis=1))
-        known = any_score[:, first] & any_score[:, second]
+        any_score = np.asarray(is_present.any(axis=1))
+        comparable = any_score[:, first] & any_score[:, second]
         # Less the item's mean: the same differences, with smaller numbers to round.
-        mean = filled.sum(axis=2, keepdims=True) / np.maximum(there.sum(axis=2, keepdims=True), 1)
-        columns = np.where(there, filled - mean, 0.0)
+        mean = filled.sum(axis=2, keepdims=True) / np.maximum(is_present.sum(axis=2, keepdims=True), 1)
+        columns = np.where(is_present, filled - mean, 0.0)
         terms = np.abs(columns).sum(axis=1)[:, first] + np.abs(columns).sum(axis=1)[:, second]
     else:
-        both = np.asarray(there[:, :, first] & there[:, :, second])
-        known = np.asarray(both.any(axis=1))
-        columns = np.where(both, filled[:, :, first] - filled[:, :, second], 0.0)
+        shared = np.asarray(is_present[:, :, first] & is_present[:, :, second])
+        comparable = np.asarray(shared.any(axis=1))
+        columns = np.where(shared, filled[:, :, first] - filled[:, :, second], 0.0)
         terms = np.abs(columns).sum(axis=1)
     tie = _TIE * terms / items + digits[:, first] + digits[:, second]
     matrix = np.ascontiguousarray(columns.transpose(0, 2, 1)).reshape(-1, scores.shape[1])
-    return PairContrasts(tables, matrix, by_system, tie, known, first, second)
+    return PairContrasts(tables, matrix, by_system, tie, comparable, first, second)
 
 
 def full_sample_signs(scores: FloatArray) -> IntArray:

@@ -136,14 +136,14 @@ class _NeighbourPool:
 
     def nearest(self, i: int) -> int:
         """Return the undecided point nearest to i; there must be one."""
-        wanted = NEIGHBOURS
+        n_neighbours = NEIGHBOURS
         near = self.near[i]
         while True:
             for j in near:
                 if self.alive[j] and j != i:
                     return j
-            wanted = min(4 * wanted, len(self.members))
-            near = self.members[self.tree.query(self.points[i], k=wanted)[1]].tolist()
+            n_neighbours = min(4 * n_neighbours, len(self.members))
+            near = self.members[self.tree.query(self.points[i], k=n_neighbours)[1]].tolist()
 
     def remove(self, i: int) -> None:
         self.alive[i] = False

@@ -79,15 +79,15 @@ def shrink_to_prediction(
     >>> shrink_to_prediction(np.array([1.0, 2.0, 3.0, 4.0]), np.zeros(4), np.zeros((4, 4)))
     (array([1., 2., 3., 4.]), 1.0)
     """
-    known = np.isfinite(values) & np.isfinite(np.diag(covariance))
-    if known.sum() < MIN_SYSTEMS:
+    defined = np.isfinite(values) & np.isfinite(np.diag(covariance))
+    if defined.sum() < MIN_SYSTEMS:
         return values, 1.0
-    gap = (values - prediction)[known]
+    gap = (values - prediction)[defined]
     deviations = gap - gap.mean()
-    share = real_share(deviations, contrast_variance(covariance[np.ix_(known, known)]))
-    drawn = prediction[known] + gap.mean() + share * deviations
+    share = real_share(deviations, contrast_variance(covariance[np.ix_(defined, defined)]))
+    shrunk = prediction[defined] + gap.mean() + share * deviations
     result = values.copy()
-    result[known] = np.where(_is_exact(values, covariance)[known], values[known], drawn)
+    result[defined] = np.where(_is_exact(values, covariance)[defined], values[defined], shrunk)
     return result, share
 
 
@@ -109,23 +109,23 @@ def shrink_robustly(values: FloatArray, prediction: FloatArray, covariance: Floa
     >>> bool(share < 0.5), float(values[4])
     (True, 9.0)
     """
-    known = np.isfinite(values) & np.isfinite(np.diag(covariance))
-    if known.sum() < MIN_SYSTEMS:
+    defined = np.isfinite(values) & np.isfinite(np.diag(covariance))
+    if defined.sum() < MIN_SYSTEMS:
         return values, 1.0
-    gap = (values - prediction)[known]
-    far = np.abs(gap - np.median(gap))
-    scale = 1.4826 * float(np.median(far))
-    drawn = np.clip((_FAR - far / max(scale, _TINY)) / (_FAR - _NEAR), 0.0, 1.0)
-    like = drawn >= 0.5
-    if like.sum() < MIN_SYSTEMS:
+    gap = (values - prediction)[defined]
+    distance = np.abs(gap - np.median(gap))
+    scale = 1.4826 * float(np.median(distance))
+    weight = np.clip((_FAR - distance / max(scale, _TINY)) / (_FAR - _NEAR), 0.0, 1.0)
+    typical = weight >= 0.5
+    if typical.sum() < MIN_SYSTEMS:
         return values, 1.0
-    deviations = gap - float((drawn * gap).sum() / drawn.sum())
-    inner = np.flatnonzero(known)[like]
+    deviations = gap - float((weight * gap).sum() / weight.sum())
+    inner = np.flatnonzero(defined)[typical]
     variance = contrast_variance(covariance[np.ix_(inner, inner)])
-    share = real_share(deviations[like] - deviations[like].mean(), variance)
+    share = real_share(deviations[typical] - deviations[typical].mean(), variance)
     result = values.copy()
-    drawn = np.where(_is_exact(values, covariance)[known], 0.0, drawn)
-    result[known] = values[known] - drawn * (1.0 - share) * deviations
+    weight = np.where(_is_exact(values, covariance)[defined], 0.0, weight)
+    result[defined] = values[defined] - weight * (1.0 - share) * deviations
     return result, share
 
 
@@ -156,8 +156,8 @@ class Forecast:
     def freedom(self) -> float:
         """Degrees of freedom of the variances of means, pooled over systems, as `degrees_of_freedom` will give."""
         kurtosis = _kurtosis(self.units, self.mass)
-        known = np.isfinite(kurtosis)
-        return float(self._freedom(kurtosis[known].mean())) if known.any() else self._most
+        defined = np.isfinite(kurtosis)
+        return float(self._freedom(kurtosis[defined].mean())) if defined.any() else self._most
 
     def pair_freedom(self) -> FloatArray:
         """Degrees of freedom of every difference of two systems, M x M."""
@@ -184,8 +184,8 @@ def _kurtosis(units: FloatArray, mass: FloatArray) -> FloatArray:
     share = mass / mass.sum()
     second = share @ units**2
     scale = float(second.max(initial=0.0))
-    known = second > 1e-12 * scale
-    return np.where(known, (share @ units**4) / np.where(known, second, 1.0) ** 2, np.nan)
+    varies = second > 1e-12 * scale
+    return np.where(varies, (share @ units**4) / np.where(varies, second, 1.0) ** 2, np.nan)
 
 
 def forecast_sample(
@@ -207,9 +207,9 @@ def forecast_sample(
     free = np.clip(1.0 - expected / copies, 0.0, 1.0)
     mass = weight * expected
     parts = residual / expected[:, None]
-    held = mass * free
-    total = float(held.sum())
-    centre = (held @ parts) / total if not is_negligible(total, mass.sum()) else np.zeros(residual.shape[1])
+    free_mass = mass * free
+    total = float(free_mass.sum())
+    centre = (free_mass @ parts) / total if not is_negligible(total, mass.sum()) else np.zeros(residual.shape[1])
     return Forecast(np.sqrt(free)[:, None] * (parts - centre), mass, float(weight.sum()), float(n))
 
 
@@ -241,8 +241,8 @@ def draw_true_means(values: FloatArray, covariance: FloatArray, draws: int, rng:
     shares, probability = share_posterior(values - middle, contrast_variance(covariance))
     share = rng.choice(shares, size=(draws, 1), p=probability)
     common = error.mean(axis=1, keepdims=True)
-    drawn: FloatArray = middle + common + share * (values - middle) + np.sqrt(share) * (error - common)
-    return drawn
+    means: FloatArray = middle + common + share * (values - middle) + np.sqrt(share) * (error - common)
+    return means
 
 
 def cap_covariance(covariance: FloatArray, known: FloatArray) -> FloatArray:
@@ -262,8 +262,8 @@ def combine_covariances(first: FloatArray, second: FloatArray) -> FloatArray:
     >>> combine_covariances(np.eye(1) * 3.0, np.eye(1) * 6.0).tolist()
     [[2.0]]
     """
-    both: FloatArray = first @ np.linalg.pinv(first + second, hermitian=True) @ second
-    return (both + both.T) / 2
+    combined: FloatArray = first @ np.linalg.pinv(first + second, hermitian=True) @ second
+    return (combined + combined.T) / 2
 
 
 def extend_estimates(

@@ -175,13 +175,13 @@ def _solve_relaxation(utility: FloatArray, cost: FloatArray, capacity: float) ->
 
 def _greedy(cost: FloatArray, capacity: float) -> IntArray:
     """Take items in their order whenever they fit; in runs, so that 100,000 items need a few passes only."""
-    taken: list[IntArray] = []
+    runs: list[IntArray] = []
     rest, room = np.arange(len(cost)), capacity
     while len(rest := rest[cost[rest] <= room]):
         run = int(np.searchsorted(np.cumsum(cost[rest]), room, side="right"))
-        taken.append(rest[:run])
+        runs.append(rest[:run])
         rest, room = rest[run:], room - math.fsum(cost[rest[:run]])
-    return np.concatenate([np.arange(0), *taken])
+    return np.concatenate([np.arange(0), *runs])
 
 
 def _solve_core(

@@ -119,8 +119,8 @@ def weighted_tau(values: FloatArray, truth: FloatArray) -> FloatArray:
     first, second = np.triu_indices(len(truth), 1)
     sign_x, sign_y = np.sign(x[:, first] - x[:, second]), np.sign(y[:, first] - y[:, second])
     taus = []
-    for one, other in ((x, y), (y, x)):
-        place = np.argsort(np.lexsort((other, one), axis=-1), axis=-1)
+    for primary, secondary in ((x, y), (y, x)):
+        place = np.argsort(np.lexsort((secondary, primary), axis=-1), axis=-1)
         weight = 1.0 / (len(truth) - place) ** 2  # the highest has place M - 1, rank 0 and weight 1
         pair = weight[:, first] + weight[:, second]
         scale = np.sqrt((pair * np.abs(sign_x)).sum(axis=1) * (pair * np.abs(sign_y)).sum(axis=1))

@@ -115,14 +115,14 @@ def character_hashes(cut: EncodedTexts, orders: Sequence[int]) -> list[tuple[Has
     """
     single = cut.folded * _MULTIPLIER
     rolled = single.copy()
-    found = []
+    hashes = []
     for k in range(1, max(orders) + 1):
         if k > 1:
             rolled = mix_bits(rolled[:-1]) + single[k - 1 :] if len(rolled) else rolled
         if k in orders:
             inside = cut.text[: len(rolled)] == cut.text[len(cut.text) - len(rolled) :]
-            found.append((mix_bits(rolled[inside] + np.uint32(k)), cut.text[: len(rolled)][inside]))
-    return found
+            hashes.append((mix_bits(rolled[inside] + np.uint32(k)), cut.text[: len(rolled)][inside]))
+    return hashes
 
 
 def word_hashes(cut: EncodedTexts) -> tuple[Hashes, NDArray[np.int32]]:
@@ -242,26 +242,26 @@ def surface_features(cut: EncodedTexts) -> FloatArray:
         return cut.per_text(flags) / size
 
     every = len(_SCRIPTS) + 1
-    found = np.bincount(cut.text * np.int64(every) + _script_table()[cut.codes], minlength=every * cut.n)
-    shares = list((found.reshape(cut.n, every) / size[:, None]).T[:-1])
+    script_counts = np.bincount(cut.text * np.int64(every) + _script_table()[cut.codes], minlength=every * cut.n)
+    shares = list((script_counts.reshape(cut.n, every) / size[:, None]).T[:-1])
     first, last = word_bounds(cut)
     in_text = cut.text[first]
     words = np.bincount(in_text, minlength=cut.n).astype(np.float64)
-    some = np.maximum(words, 1.0)
+    n_words = np.maximum(words, 1.0)
     long_words = np.bincount(in_text[last - first >= _MIN_LONG_WORD], minlength=cut.n)
     capital = np.bincount(in_text[(kind[first] & UPPER) > 0], minlength=cut.n)
-    unspaced = sum(shares[at] for at, (name, _) in enumerate(_SCRIPTS) if name in _UNSPACED) > 1 / 3
+    unspaced = sum(shares[script] for script, (name, _) in enumerate(_SCRIPTS) if name in _UNSPACED) > 1 / 3
     length = np.where(unspaced, cut.lengths, words * stretch)
     return np.column_stack(
         [
             np.log1p(length),
             np.log1p(cut.lengths),
-            np.where(unspaced, 0.0, cut.per_text((kind & SPACE) == 0) / some),
-            long_words / some,
+            np.where(unspaced, 0.0, cut.per_text((kind & SPACE) == 0) / n_words),
+            long_words / n_words,
             share((kind & UPPER) > 0),
-            capital / some,
+            capital / n_words,
             *(share((kind & bit) > 0) for bit in (DIGIT, PUNCTUATION, SYMBOL, MARK, CONTROL)),
-            *(share(_membership_table(which)[cut.codes]) for which in _CHARACTER_LISTS),
+            *(share(_membership_table(characters)[cut.codes]) for characters in _CHARACTER_LISTS),
             *shares,
         ]
     )
@@ -270,19 +270,19 @@ def surface_features(cut: EncodedTexts) -> FloatArray:
 def _ngram_hashes(
     cut: EncodedTexts, characters: Sequence[int], words: Sequence[int]
 ) -> list[tuple[Hashes, NDArray[np.int32]]]:
-    found = character_hashes(cut, characters) if characters else []
+    hashes = character_hashes(cut, characters) if characters else []
     if words:
         single = word_hashes(cut)
-        found += [single] if 1 in words else []
-        found += [word_pair_hashes(*single)] if 2 in words else []
-    return found
+        hashes += [single] if 1 in words else []
+        hashes += [word_pair_hashes(*single)] if 2 in words else []
+    return hashes
 
 
 def _signed_weights(hashes: Hashes, weights: NDArray[np.floating]) -> NDArray[np.floating]:
     """The weights of hashes: the top bits are the bucket, the lowest the sign."""
     bits = np.uint32(32 - len(weights).bit_length() + 1)
-    found = weights[hashes >> bits]
-    signed: NDArray[np.floating] = np.where(hashes & np.uint32(1), found, -found)
+    values = weights[hashes >> bits]
+    signed: NDArray[np.floating] = np.where(hashes & np.uint32(1), values, -values)
     return signed
 
 

@@ -124,8 +124,8 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
 def _spaced_words(texts: list[str]) -> _Symbols:
     """Words of texts, those of scripts without spaces character by character."""
     coded = [text.encode("utf-8", "surrogatepass") for text in texts]
-    for at in _texts_without_spaces(coded):
-        coded[at] = _separate_characters(texts[at]).encode("utf-8", "surrogatepass")
+    for row in _texts_without_spaces(coded):
+        coded[row] = _separate_characters(texts[row]).encode("utf-8", "surrogatepass")
     return word_numbers_of_bytes(coded)
 
 
@@ -134,8 +134,8 @@ def _texts_without_spaces(coded: list[bytes]) -> list[int]:
     data = np.frombuffer(b"".join(coded), dtype=np.uint8)
     candidates = np.flatnonzero((data >= 0xE0) & (data != 0xE2))
     ends = np.cumsum(np.fromiter(map(len, coded), np.int64, len(coded)))
-    found: list[int] = np.unique(np.searchsorted(ends, candidates, side="right")).tolist()
-    return found
+    rows: list[int] = np.unique(np.searchsorted(ends, candidates, side="right")).tolist()
+    return rows
 
 
 def _separate_characters(text: str) -> str:
@@ -149,14 +149,14 @@ def word_spans(text: str) -> list[tuple[int, int]]:
     >>> [("I 看书".__getitem__(slice(*span))) for span in word_spans("I 看书")]
     ['I', '看', '书']
     """
-    found, dense = [], _patterns()[0]
+    spans, dense = [], _patterns()[0]
     for chunk in re.finditer(r"\S+", text):
-        at = chunk.start()
+        position = chunk.start()
         for part in dense.split(chunk.group()):
             if part:
-                found.append((at, at + len(part)))
-                at += len(part)
-    return found
+                spans.append((position, position + len(part)))
+                position += len(part)
+    return spans
 
 
 def _every_character(text: str) -> str:
@@ -222,18 +222,20 @@ def similarity_to_others(texts: Sequence[Sequence[str | None]]) -> FloatArray:
     [[0.75, 0.75, 0.5], [0.0, nan, 0.0], [nan, nan, nan]]
     """
     width = max(map(len, texts), default=0)
-    found = np.full((len(texts), width), np.nan)
+    means = np.full((len(texts), width), np.nan)
     step = max(1, CHUNK_SIZE // max(1, 2 * width))
     for start in range(0, len(texts), step):
         rows = [_validate_outputs(item, f"item {start + at}") for at, item in enumerate(texts[start : start + step])]
         flat = [text for row in rows for text in [*row, *[None] * (width - len(row))]]
-        there = np.array([text is not None for text in flat]).reshape(len(rows), width)
+        is_present = np.array([text is not None for text in flat]).reshape(len(rows), width)
         symbols, lengths = _spaced_words([text or "" for text in flat])
-        scores = _dice(clipped_matches(symbols, lengths.reshape(there.shape), 1), lengths.reshape(there.shape))
-        total = np.einsum("iab,ib->ia", scores, there.astype(np.float64)) - np.einsum("iaa->ia", scores)
-        others = there.sum(axis=1, keepdims=True) - 1.0
-        found[start : start + len(rows)] = np.where(there & (others > 0), total / np.maximum(others, 1.0), np.nan)
-    return found
+        scores = _dice(
+            clipped_matches(symbols, lengths.reshape(is_present.shape), 1), lengths.reshape(is_present.shape)
+        )
+        total = np.einsum("iab,ib->ia", scores, is_present.astype(np.float64)) - np.einsum("iaa->ia", scores)
+        others = is_present.sum(axis=1, keepdims=True) - 1.0
+        means[start : start + len(rows)] = np.where(is_present & (others > 0), total / np.maximum(others, 1.0), np.nan)
+    return means
 
 
 def _similarities(items: list[list[str]], kind: _SimilarityKind) -> FloatArray:
@@ -272,15 +274,15 @@ class _TokensOfWords(dict[str, tuple[int, ...]]):
 def _number_tokens(texts: list[str]) -> _Symbols:
     """Tokenise as mteval-v13a, word by word: its rules look across no whitespace but a line break after a hyphen."""
     tokens_of = _TokensOfWords()
-    found: list[int] = []
+    numbers: list[int] = []
     ends = np.empty(len(texts), dtype=np.int64)
     for i, text in enumerate(texts):
         if "\n" in text and "-" in text:
-            found.extend(map(tokens_of.number.__getitem__, _load_tokenizer()(text.rstrip()).split()))
+            numbers.extend(map(tokens_of.number.__getitem__, _load_tokenizer()(text.rstrip()).split()))
         else:
-            found.extend(itertools.chain.from_iterable(map(tokens_of.__getitem__, text.split())))
-        ends[i] = len(found)
-    return np.array(found, dtype=np.int64), np.diff(ends, prepend=0)
+            numbers.extend(itertools.chain.from_iterable(map(tokens_of.__getitem__, text.split())))
+        ends[i] = len(numbers)
+    return np.array(numbers, dtype=np.int64), np.diff(ends, prepend=0)
 
 
 def _number_characters(texts: list[str]) -> _Symbols:

@@ -52,19 +52,19 @@ def pair_blocks(metric: FloatArray, human: FloatArray, least_difference: float =
     rows = np.arange(len(metric))[:, None]
     complete = not np.isnan(metric).any()
     parts: list[tuple[FloatArray, IntArray, IntArray]] = []
-    held = 0
+    n_pairs = 0
     for lag in range(1, metric.shape[1]):
         change, wanted = metric[:, lag:] - metric[:, :-lag], human[:, lag:] - human[:, :-lag]
         row = np.broadcast_to(rows, change.shape)
         if not complete:
-            there = ~np.isnan(change)
-            change, wanted, row = change[there], wanted[there], row[there]
+            is_present = ~np.isnan(change)
+            change, wanted, row = change[is_present], wanted[is_present], row[is_present]
         parts.append((*_classify_pairs(change.ravel(), wanted.ravel(), metric_tie, human_tie), row.ravel()))
-        held += change.size
-        if held >= _BLOCK:
+        n_pairs += change.size
+        if n_pairs >= _BLOCK:
             yield _join_blocks(parts)
-            parts, held = [], 0
-    if held:
+            parts, n_pairs = [], 0
+    if n_pairs:
         yield _join_blocks(parts)
 
 
@@ -183,12 +183,12 @@ def nested_kendall_like(metric: FloatArray, human: FloatArray) -> FloatArray:
     array([1.   , 0.333])
     """
     metric, human = mask_tables_to_common(metric, human)
-    counts, found = np.zeros((4, len(metric)), dtype=np.int64), []
+    counts, values_by_size = np.zeros((4, len(metric)), dtype=np.int64), []
     for added in _count_by_column(metric, human, 0.0):
         counts += added
         values, weights = _coefficients(counts, "discordant")
-        found.append(float(values[weights > 0].mean()) if (weights > 0).any() else float("nan"))
-    return np.array(found)
+        values_by_size.append(float(values[weights > 0].mean()) if (weights > 0).any() else float("nan"))
+    return np.array(values_by_size)
 
 
 def item_kendall_like(
@@ -236,12 +236,12 @@ def _tie_tolerances(metric: FloatArray, human: FloatArray, least_difference: flo
 def _count_kinds(change: FloatArray, wanted: FloatArray, metric_tie: float, human_tie: float) -> IntArray:
     """Count every kind of pair in every column of two tables of differences, pairs x rows."""
     apart = np.abs(wanted) > human_tie  # not so where a score is missing
-    told = apart & (np.abs(change) > metric_tie)
-    alike, there = told & ((change > 0) == (wanted > 0)), ~np.isnan(change)
-    both, untied, told_apart, concordant = (
-        np.add.reduce(kind.view(np.uint8), axis=0, dtype=np.int64) for kind in (there, apart, told, alike)
+    ordered = apart & (np.abs(change) > metric_tie)
+    alike, is_present = ordered & ((change > 0) == (wanted > 0)), ~np.isnan(change)
+    n_present, n_untied, n_ordered, concordant = (
+        np.add.reduce(kind.view(np.uint8), axis=0, dtype=np.int64) for kind in (is_present, apart, ordered, alike)
     )
-    return np.stack([both - untied, untied - told_apart, concordant, told_apart - concordant])
+    return np.stack([n_present - n_untied, n_untied - n_ordered, concordant, n_ordered - concordant])
 
 
 def _coefficients(counts: IntArray, metric_ties: MetricTies) -> tuple[FloatArray, FloatArray]:
@@ -310,8 +310,8 @@ def tie_accuracy(
         return TieAccuracy(float("nan"), float("nan"), epsilon is None, float("nan"), 0, 0)
     weight = np.divide(1.0, pairs * groups, out=np.zeros(len(pairs)), where=pairs > 0)
     if epsilon is None:
-        accuracy, chosen, zero = _calibrate(metric, human, weight)
-        return TieAccuracy(accuracy, chosen, True, zero, int(pairs.sum()), groups)
+        accuracy, threshold, zero = _calibrate(metric, human, weight)
+        return TieAccuracy(accuracy, threshold, True, zero, int(pairs.sum()), groups)
     accuracy, zero = _AccuracySteps(metric, human, weight).at(epsilon)
     return TieAccuracy(accuracy, float(epsilon), False, zero, int(pairs.sum()), groups)
 
@@ -349,8 +349,8 @@ def _arrange_rows(metric: FloatArray, human: FloatArray, level: PairLevel) -> tu
         return np.ascontiguousarray(metric.T), np.ascontiguousarray(human.T)
     if level != "pooled":
         raise unknown_name("level", level, get_args(PairLevel))
-    there = ~np.isnan(metric)
-    return metric[there][None], human[there][None]
+    is_present = ~np.isnan(metric)
+    return metric[is_present][None], human[is_present][None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -418,8 +418,8 @@ class _AccuracySteps:
             # A wide cut by the gap alone spares most pairs the look into their bin.
             near = np.flatnonzero((gap * scale >= low - 1) & (gap * scale <= high + 1))
             number = _bin_numbers(gap[near], scale)
-            kept = hopeful[number]
-            parts.append((gap[near][kept], gain[near][kept], number[kept]))
+            is_hopeful = hopeful[number]
+            parts.append((gap[near][is_hopeful], gain[near][is_hopeful], number[is_hopeful]))
         gap, gain, number = (np.concatenate(column) for column in zip(*parts, strict=True))
         return gap, gain, number
 

@@ -101,11 +101,11 @@ def _validate_judgments(
         raise OptionError(f"output is {output.shape}, value {value.shape}, system {groups.shape}; give equal lengths")
     if np.isinf(value).any():
         raise OptionError("value holds infinite numbers; give finite judgments, or NaN for missing")
-    known = ~np.isnan(value)
-    if not known.any():
+    present = ~np.isnan(value)
+    if not present.any():
         raise DataError("there are no judgments, so their variance is not known")
-    codes = np.unique(output[known], return_inverse=True)[1]
-    return codes.astype(np.int64), value[known], np.unique(groups[known], return_inverse=True)[1].astype(np.int64)
+    codes = np.unique(output[present], return_inverse=True)[1]
+    return codes.astype(np.int64), value[present], np.unique(groups[present], return_inverse=True)[1].astype(np.int64)
 
 
 def _output_sums(codes: IntArray, values: FloatArray) -> FloatArray:
@@ -118,17 +118,17 @@ def _output_sums(codes: IntArray, values: FloatArray) -> FloatArray:
 def _variances(sums: FloatArray, freedom: int) -> tuple[FloatArray, FloatArray]:
     """Total and within variance from summed statistics (rows x 5); NaN where there are too few judgments."""
     n, total, power, about, repeats = sums.T
-    left = np.where(n > freedom, n - freedom, np.nan)
+    denominator = np.where(n > freedom, n - freedom, np.nan)
     within = about / np.where(repeats > 0, repeats, np.nan)
-    return np.asarray((power - total**2 / n) / left), np.asarray(within)
+    return np.asarray((power - total**2 / n) / denominator), np.asarray(within)
 
 
 def _ratio_interval(
     table: FloatArray, freedom: int, level: float, replicates: int, rng: np.random.Generator
 ) -> tuple[float, float]:
     ratios = []
-    for some in row_blocks(replicates, len(table), 1 << 21):
-        count = some.stop - some.start
+    for rows in row_blocks(replicates, len(table), 1 << 21):
+        count = rows.stop - rows.start
         total, within = _variances(bootstrap_counts(rng, count, len(table), len(table)) @ table, freedom)
         between = total - within
         ratios.append(np.divide(total, between, out=np.full(count, np.inf), where=~(between <= ROUNDING * total)))
@@ -249,8 +249,8 @@ def list_repeat_choices(
     n: FloatArray = np.minimum(population, budget / (item_cost + judgment_cost * k))
     variance = item * (1.0 / n - 1.0 / population) + annotator / (n * k)
     return [
-        RepeatChoice(int(at), float(size), float(left))
-        for at, size, left in zip(k, n, variance, strict=True)
+        RepeatChoice(int(count), float(size), float(value))
+        for count, size, value in zip(k, n, variance, strict=True)
         if size >= 1.0
     ]
 

@@ -71,8 +71,8 @@ def _is_space(data: _Bytes) -> BoolArray:
     three = ((data[rare] == 0xE2) & (((second == 0x80) & general) | ((second == 0x81) & (third == 0x9F)))) | (
         (third == 0x80) & (((data[rare] == 0xE1) & (second == 0x9A)) | ((data[rare] == 0xE3) & (second == 0x80)))
     )
-    for offset, found in ((0, two | three), (1, two | three), (2, three)):
-        space[rare[found] + offset] = True
+    for offset, spaces in ((0, two | three), (1, two | three), (2, three)):
+        space[rare[spaces] + offset] = True
     return space
 
 
