@@ -23,6 +23,8 @@ PICTURES = ("pairs", "annotators")
 
 def run(
     data: options.DataArgument,
+    reading: options.Reading,
+    output: options.Output,
     judgments: Annotated[
         list[Path] | None,
         options.judgments_option(help="People's judgments, where DATA has none or others; may be repeated."),
@@ -67,20 +69,12 @@ def run(
     ] = None,
     picture: Annotated[
         str,
-        typer.Option("--picture", metavar="NAME", help="Which: pairs (heat map) or annotators (severity, noise)."),
+        _how("--picture", metavar="NAME", help="Which: pairs (heat map) or annotators (severity, noise)."),
     ] = PICTURES[0],
     pair_measure: Annotated[
-        str | None, typer.Option("--pair-measure", metavar="NAME", help="What the heat map shows, e.g. kappa.")
+        str | None, _how("--pair-measure", metavar="NAME", help="What the heat map shows, e.g. kappa.")
     ] = None,
-    systems: options.SystemsOption = None,
-    exclude: options.ExcludeOption = None,
-    format: options.FormatOption = None,  # noqa: A002
-    columns: options.ColumnsOption = None,
-    key: options.KeyOption = None,
     seed: options.SeedOption = 0,
-    json: options.JsonOption = False,
-    all_rows: options.AllRowsOption = False,  # noqa: ARG001
-    output: options.OutputOption = None,
 ) -> None:
     """Do my annotators agree, and which of them can I trust?
 
@@ -92,7 +86,7 @@ def run(
 
     Example: aliquot agreement labels.csv --answer label --recode "L|A|T=unusable,MT|E|F=usable,V=valid"
     """
-    common.require_writable(output)
+    common.require_writable(output.file)
     common.require_picture(plot, picture, PICTURES)
     if pair_measure is not None and pair_measure not in PAIR_MEASURES:
         raise unknown_name("measure of pairs", pair_measure, PAIR_MEASURES)
@@ -100,9 +94,7 @@ def run(
         raise unknown_name("table", table, TABLES, "choose with --table")
     if trust_variant not in TRUST_VARIANTS:
         raise unknown_name("trust variant", trust_variant, TRUST_VARIANTS, "choose with --trust-variant")
-    given, apart = common.load_with_judgments(
-        data, judgments, answer=answer, columns=columns, key=key, systems=systems, exclude=exclude, format=format
-    )
+    given, apart = common.load_with_judgments(data, judgments, reading, answer=answer)
     given = given if apart is None else replace(given, judgments=apart)
     with render.busy("comparing annotators"):
         result = agreement(
@@ -124,16 +116,16 @@ def run(
             seed=seed,
         )
     common.draw(plot, lambda: _figure(result, picture, pair_measure))
-    if output is not None:
-        common.write_result(result.to_frame(table), result.to_dict(), output)
-    if json:
+    if output.file is not None:
+        common.write_result(result.to_frame(table), result.to_dict(), output.file)
+    if output.json:
         common.print_json(result.to_dict())
         return
     if full:
         ALL_ROWS.append(True)
     views = result.views(pair_measure)
     render.print_result(result, render.console(), all_details=full, views=views)
-    for path in (output, plot):
+    for path in (output.file, plot):
         if path is not None:
             render.console().print(f"wrote {path}", markup=False)
 

@@ -20,6 +20,8 @@ _step = partial(typer.Option, rich_help_panel="Steps")
 
 def run(
     data: options.DataArgument,
+    reading: options.Reading,
+    output: options.Output,
     preset: Annotated[
         str | None,
         typer.Option("--preset", "-p", metavar="NAME", help="da_wmt, da_humeval, crowd or semantic_differential."),
@@ -45,16 +47,6 @@ def run(
         typer.Option("--audit", metavar="FILE", help="Write the audit: .json all of it, a table the annotators."),
     ] = None,
     plot: options.PlotOption = None,
-    human: options.HumanOption = None,
-    systems: options.SystemsOption = None,
-    exclude: options.ExcludeOption = None,
-    format: options.FormatOption = None,  # noqa: A002
-    columns: options.ColumnsOption = None,
-    key: options.KeyOption = None,
-    mqm_weights: options.WeightsOption = None,
-    json: options.JsonOption = False,
-    all_rows: options.AllRowsOption = False,  # noqa: ARG001
-    output: options.OutputOption = None,
 ) -> None:
     """Which judgments should not count, and what does leaving them out change?
 
@@ -66,19 +58,13 @@ def run(
 
     Example: aliquot clean data.jsonl --steps burn_in:first=10+speeders:share=0.4 --scale 0:100
     """
-    common.require_writable(output)
+    common.require_writable(output.file)
     common.require_writable(audit)
     common.require_picture(plot)
     judged = common.load_data(
         data,
+        reading,
         answer=answer,
-        human=human,
-        systems=systems,
-        exclude=exclude,
-        format=format,
-        columns=columns,
-        key=key,
-        mqm_weights=mqm_weights,
     )
     with render.busy("cleaning"):
         cleaned = clean(
@@ -93,19 +79,19 @@ def run(
             answer=answer or "value",
             recode=recode or None,
         )
-    if output is not None:
-        write(cleaned.evalset, output)
+    if output.file is not None:
+        write(cleaned.evalset, output.file)
     if audit is not None:
         common.write_result(cleaned.annotators, cleaned.to_dict(), audit)
     common.draw(plot, lambda: _figure(cleaned))
-    if json:
+    if output.json:
         common.print_json(cleaned.to_dict())
         return
     console = render.console()
     if annotators:
         ALL_ROWS.append(True)
     render.print_result(cleaned, console)
-    for path in (output, audit, plot):
+    for path in (output.file, audit, plot):
         if path is not None:
             console.print(f"wrote {path}", markup=False)
 

@@ -18,6 +18,8 @@ _how = partial(typer.Option, rich_help_panel="How to combine")
 
 def run(
     data: options.DataArgument,
+    reading: options.Reading,
+    output: options.Output,
     method: Annotated[
         str, typer.Option("--method", "-m", metavar="SPEC", help="mean, median, trimmed, majority or dawid_skene.")
     ] = "mean",
@@ -55,17 +57,7 @@ def run(
     queue: Annotated[
         Path | None, typer.Option("--queue", metavar="FILE", help="Write the outputs that experts should decide.")
     ] = None,
-    human: options.HumanOption = None,
-    systems: options.SystemsOption = None,
-    exclude: options.ExcludeOption = None,
-    format: options.FormatOption = None,  # noqa: A002
-    columns: options.ColumnsOption = None,
-    key: options.KeyOption = None,
-    mqm_weights: options.WeightsOption = None,
     seed: options.SeedOption = 0,
-    json: options.JsonOption = False,
-    all_rows: options.AllRowsOption = False,  # noqa: ARG001
-    output: options.OutputOption = None,
 ) -> None:
     """What do all the judgments on an output come to?
 
@@ -78,18 +70,12 @@ def run(
 
     Example: aliquot combine data.jsonl --normalise z --curve
     """
-    for path in (output, queue):
+    for path in (output.file, queue):
         common.require_writable(path)
     judged = common.load_data(
         data,
+        reading,
         answer=answer,
-        human=human,
-        systems=systems,
-        exclude=exclude,
-        format=format,
-        columns=columns,
-        key=key,
-        mqm_weights=mqm_weights,
     )
     with render.busy(f"combining by {method}"):
         combined = combine(
@@ -104,22 +90,22 @@ def run(
             experts=common.names(experts),
             source=source,
             answer=answer or "value",
-            mqm_weights=mqm_weights,
+            mqm_weights=reading.rare_arguments.get("mqm_weights"),
             curve=curve,
             repeats=repeats,
             seed=seed,
         )
-    if output is not None:
-        save(combined.evalset, output)
+    if output.file is not None:
+        save(combined.evalset, output.file)
     if queue is not None:
         tables.write(combined.queue, queue)
-    if json:
+    if output.json:
         common.print_json(combined.to_dict())
         return
     console = render.console()
     render.print_result(combined, console)
-    for path in (output, queue):
+    for path in (output.file, queue):
         if path is not None:
             console.print(f"wrote {path}", markup=False)
-    if output is None:
+    if output.file is None:
         console.print("nothing written; give -o FILE to keep the score", markup=False)

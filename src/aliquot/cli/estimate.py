@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,13 +19,15 @@ from aliquot.estimation.notes import UNKNOWN_CHANCES
 from aliquot.estimation.sequential import sequential as replay_in_time
 from aliquot.io.writing import resolve_ending
 
-_HOW = "How to estimate"
+_how = partial(typer.Option, rich_help_panel="How to estimate")
 PICTURES = ("systems", "pairs")
 """What --plot can draw."""
 
 
 def run(
     data: options.DataArgument,
+    reading: options.Reading,
+    output: options.Output,
     selection: Annotated[
         Path | None, typer.Option("--selection", "-s", metavar="FILE", help="What `aliquot select` wrote.")
     ] = None,
@@ -40,66 +43,42 @@ def run(
             help="mean, stratified, cv, greg, multilevel, informed, paper_best or auto.",
         ),
     ] = "auto",
-    metrics: Annotated[
-        str | None, typer.Option("--metrics", metavar="A,B", help="The metrics that may help.", rich_help_panel=_HOW)
-    ] = None,
-    interval: Annotated[
-        str, typer.Option("--interval", help="t, bootstrap, hoeffding, bernstein or sequence.", rich_help_panel=_HOW)
-    ] = "t",
-    level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.", rich_help_panel=_HOW)] = 0.95,
-    value_range: Annotated[
-        str | None, typer.Option("--range", metavar="LOW,HIGH", help="Ends of the scale.", rich_help_panel=_HOW)
-    ] = None,
-    test: Annotated[
-        str, typer.Option("--test", help="estimator, permutation, analytic or wilcoxon.", rich_help_panel=_HOW)
-    ] = "estimator",
-    rule: Annotated[
-        str, typer.Option("--rule", help="Clusters: any, neighbour or published.", rich_help_panel=_HOW)
-    ] = "any",
-    alpha: Annotated[float, typer.Option("--alpha", help="Significance of clusters.", rich_help_panel=_HOW)] = 0.05,
+    metrics: Annotated[str | None, _how("--metrics", metavar="A,B", help="The metrics that may help.")] = None,
+    interval: Annotated[str, _how("--interval", help="t, bootstrap, hoeffding, bernstein or sequence.")] = "t",
+    level: Annotated[float, _how("--level", help="Coverage of the intervals.")] = 0.95,
+    value_range: Annotated[str | None, _how("--range", metavar="LOW,HIGH", help="Ends of the scale.")] = None,
+    test: Annotated[str, _how("--test", help="estimator, permutation, analytic or wilcoxon.")] = "estimator",
+    rule: Annotated[str, _how("--rule", help="Clusters: any, neighbour or published.")] = "any",
+    alpha: Annotated[float, _how("--alpha", help="Significance of clusters.")] = 0.05,
     adjust: Annotated[
         str | None,
-        typer.Option("--adjust", help="For many pairs: bh (default), holm, maxt or none.", rich_help_panel=_HOW),
+        _how("--adjust", help="For many pairs: bh (default), holm, maxt or none."),
     ] = None,
-    holm: Annotated[bool, typer.Option("--holm", help="The same as --adjust holm.", rich_help_panel=_HOW)] = False,
+    holm: Annotated[bool, _how("--holm", help="The same as --adjust holm.")] = False,
     pairs: Annotated[bool, typer.Option("--pairs", help="Show (or write with -o) all pairs, too.")] = False,
     target: Annotated[
         str,
-        typer.Option("--target", help="What the numbers are about: testset, given or beyond.", rich_help_panel=_HOW),
+        _how("--target", help="What the numbers are about: testset, given or beyond."),
     ] = "testset",
     past: Annotated[
         list[Path] | None,
-        typer.Option("--past", metavar="FILE", help="An earlier campaign; repeat for more.", rich_help_panel=_HOW),
+        _how("--past", metavar="FILE", help="An earlier campaign; repeat for more."),
     ] = None,
     strict: Annotated[
         bool,
-        typer.Option(
-            "--strict", help="Refuse what does not fit: judgments, a selection from other data, missing cells."
-        ),
+        _how("--strict", help="Refuse what does not fit: judgments, a selection from other data, missing cells."),
     ] = False,
     sequential: Annotated[
         bool, typer.Option("--sequential", help="Replay the judgments in time order: when could one have stopped?")
     ] = False,
-    question: Annotated[str, typer.Option("--question", help="Sequential: best, ranking or means.")] = "best",
-    margin: Annotated[float | None, typer.Option("--margin", help="Sequential, means: wanted half width.")] = None,
+    question: Annotated[str, _how("--question", help="Sequential: best, ranking or means.")] = "best",
+    margin: Annotated[float | None, _how("--margin", help="Sequential, means: wanted half width.")] = None,
     plot: options.PlotOption = None,
     picture: Annotated[
-        str, typer.Option("--picture", metavar="NAME", help="What --plot draws: systems (intervals) or pairs (matrix).")
+        str, _how("--picture", metavar="NAME", help="What --plot draws: systems (intervals) or pairs (matrix).")
     ] = PICTURES[0],
-    human: options.HumanOption = None,
     criterion: options.CriterionOption = None,
-    systems: options.SystemsOption = None,
-    exclude: options.ExcludeOption = None,
-    format: options.FormatOption = None,  # noqa: A002
-    lower_is_better: options.LowerOption = None,
-    columns: options.ColumnsOption = None,
-    key: options.KeyOption = None,
-    wide: options.WideOption = None,
-    pair: options.PairOption = None,
     seed: options.SeedOption = 0,
-    json: options.JsonOption = False,
-    all_rows: options.AllRowsOption = False,  # noqa: ARG001
-    output: options.OutputOption = None,
 ) -> None:
     """How good is each system, who is really better, how sure are we?
 
@@ -108,23 +87,11 @@ def run(
 
     Example: aliquot estimate data.jsonl --selection selection.jsonl --judgments judgments.csv
     """
-    common.require_writable(output)
+    common.require_writable(output.file)
     common.require_picture(plot, picture, PICTURES)
     if plot is not None and sequential:
         raise OptionError("--sequential has no picture; leave --plot out")
-    evalset, answers = common.load_with_judgments(
-        data,
-        judgments,
-        human=human,
-        systems=systems,
-        exclude=exclude,
-        format=format,
-        lower_is_better=lower_is_better,
-        columns=columns,
-        key=key,
-        wide=wide,
-        pair=pair,
-    )
+    evalset, answers = common.load_with_judgments(data, judgments, reading)
     chosen = Selection.load(selection) if selection is not None else None
     scale = common.value_range(value_range)
     if sequential:
@@ -132,7 +99,7 @@ def run(
             evalset,
             chosen,
             answers,
-            human,
+            reading.human,
             scale,
             question,
             margin,
@@ -141,8 +108,8 @@ def run(
             target,
             criterion=criterion,
             strict=strict,
-            json=json,
-            output=output,
+            json=output.json,
+            output=output.file,
         )
         return
     with render.busy("estimating"), warnings.catch_warnings():
@@ -153,7 +120,7 @@ def run(
             method,
             selection=chosen,
             judgments=answers,
-            human=human,
+            human=reading.human,
             criterion=criterion,
             interval=interval,
             level=level,
@@ -168,14 +135,14 @@ def run(
             seed=seed,
             metrics=common.names(metrics) or None,
         )
-    if output is not None:
-        common.save_result(result, output, "pairs" if pairs else None)
+    if output.file is not None:
+        common.save_result(result, output.file, "pairs" if pairs else None)
     common.draw(plot, lambda: _figure(result, picture))
-    if json:
+    if output.json:
         common.print_json(result.to_dict())
         return
     render.print_result(result, render.console(), ["pairs"] if pairs else ())
-    for path in (output, plot):
+    for path in (output.file, plot):
         if path is not None:
             render.console().print(f"wrote {path}", markup=False)
 

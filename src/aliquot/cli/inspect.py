@@ -19,11 +19,11 @@ def run(
     Example: aliquot inspect data.jsonl --human mqm
     """
     del seed  # nothing is drawn; accepted because all data verbs take it
-    common.require_writable(output.output)
+    common.require_writable(output.file)
     evalset = common.load_data(data, reading)
     description = evalset.describe()
-    if output.output is not None:
-        common.save_result(description, output.output)
+    if output.file is not None:
+        common.save_result(description, output.file)
     if output.json:
         common.print_json(description.to_dict())
     else:

@@ -13,6 +13,8 @@ from aliquot.sampling.text_vectors import DEFAULT_MODEL
 
 def run(
     data: Annotated[list[str], typer.Argument(metavar="DATA...", help="Past campaigns: files, folders or names.")],
+    reading: options.Reading,
+    output: options.Output,
     target: Annotated[
         str,
         typer.Option(
@@ -31,11 +33,7 @@ def run(
     encoder: Annotated[
         str, typer.Option("--encoder", metavar="NAME", help="For embed: a sentence-transformers model or path.")
     ] = DEFAULT_MODEL,
-    human: options.HumanOption = None,
-    exclude: options.ExcludeOption = None,
     seed: options.SeedOption = 0,
-    json: options.JsonOption = False,
-    output: options.OutputOption = None,
 ) -> None:
     """What do past campaigns teach about sources?
 
@@ -45,15 +43,15 @@ def run(
 
     Example: aliquot learn past1.jsonl past2.jsonl --target metric_avg -o model.alm
     """
-    common.require_writable(output)
-    sets = [common.load_data(name, human=human, exclude=exclude) for name in data]
+    common.require_writable(output.file)
+    sets = [common.load_data(name, reading) for name in data]
     with render.busy(f"learning {target}"):
-        learned = learn(sets, target, metric=metric, human=human, features=features, encoder=encoder, seed=seed)
-    if output is not None:
-        learned.model.save(output)
-    if json:
+        learned = learn(sets, target, metric=metric, human=reading.human, features=features, encoder=encoder, seed=seed)
+    if output.file is not None:
+        learned.model.save(output.file)
+    if output.json:
         common.print_json(learned.to_dict())
     else:
         render.print_result(learned, render.console())
-        text = f"wrote {output}" if output else "nothing written; give -o FILE to keep the model"
+        text = f"wrote {output.file}" if output.file else "nothing written; give -o FILE to keep the model"
         render.console().print(text, markup=False)

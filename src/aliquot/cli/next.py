@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,18 +14,19 @@ from aliquot.cli import common, options, render
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.formats import tables
-from aliquot.io.formats.table_columns import parse_columns
 from aliquot.io.writing import resolve_ending, write_bytes
 from aliquot.sampling.allocator import UNITS, Allocator
 from aliquot.sampling.dueling import PairAllocator
 from aliquot.sampling.next_batch import Batch, add_texts, next_cells, next_pairs
 
-_HOW = "How to decide"
+_how = partial(typer.Option, rich_help_panel="How to decide")
 _ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 def run(
     data: options.DataArgument,
+    reading: options.Reading,
+    output: options.Output,
     judgments: Annotated[
         list[Path] | None,
         options.judgments_option(help="All answers so far; none before the first batch; may be repeated."),
@@ -42,55 +44,28 @@ def run(
     ] = None,
     policy: Annotated[
         str,
-        typer.Option(
+        _how(
             "--policy",
             metavar="SPEC",
-            rich_help_panel=_HOW,
             help="auto, uniform, rank:power=1, successive_rejects, successive_halving; pairs: also dueling, rucb.",
         ),
     ] = "auto",
-    unit: Annotated[
-        str, typer.Option("--unit", help="What is given together: cell, item, document, or pair.", rich_help_panel=_HOW)
-    ] = "cell",
-    cost: Annotated[
-        str | None, typer.Option("--cost", metavar="COLUMN", help="Item column, or esa_time.", rich_help_panel=_HOW)
-    ] = None,
-    metrics: Annotated[
-        str | None, typer.Option("--metrics", metavar="A,B", help="The metrics that may help.", rich_help_panel=_HOW)
-    ] = None,
-    scale: Annotated[
-        str, typer.Option("--scale", help="How people judge: penalties, ratings or auto.", rich_help_panel=_HOW)
-    ] = "auto",
-    alpha: Annotated[
-        float, typer.Option("--alpha", help="Error rate of all decisions together.", rich_help_panel=_HOW)
-    ] = 0.05,
-    margin: Annotated[
-        float | None, typer.Option("--margin", help="Means: wanted half width.", rich_help_panel=_HOW)
-    ] = None,
+    unit: Annotated[str, _how("--unit", help="What is given together: cell, item, document, or pair.")] = "cell",
+    cost: Annotated[str | None, _how("--cost", metavar="COLUMN", help="Item column, or esa_time.")] = None,
+    metrics: Annotated[str | None, _how("--metrics", metavar="A,B", help="The metrics that may help.")] = None,
+    scale: Annotated[str, _how("--scale", help="How people judge: penalties, ratings or auto.")] = "auto",
+    alpha: Annotated[float, _how("--alpha", help="Error rate of all decisions together.")] = 0.05,
+    margin: Annotated[float | None, _how("--margin", help="Means: wanted half width.")] = None,
     target: Annotated[
         str,
-        typer.Option(
-            "--target", help="What decisions are about: testset (other annotators, too) or given.", rich_help_panel=_HOW
-        ),
+        _how("--target", help="What decisions are about: testset (other annotators, too) or given."),
     ] = "testset",
     texts: Annotated[bool, typer.Option("--texts", help="Write the source and the output of every cell, too.")] = False,
     selection_out: Annotated[
         Path | None,
         typer.Option("--selection-out", metavar="FILE", help="Write all cells asked so far, for `estimate -s`."),
     ] = None,
-    human: options.HumanOption = None,
-    systems: options.SystemsOption = None,
-    exclude: options.ExcludeOption = None,
-    format: options.FormatOption = None,  # noqa: A002
-    lower_is_better: options.LowerOption = None,
-    columns: options.ColumnsOption = None,
-    key: options.KeyOption = None,
-    wide: options.WideOption = None,
-    pair: options.PairOption = None,
     seed: options.SeedOption = 0,
-    json: options.JsonOption = False,
-    all_rows: options.AllRowsOption = False,  # noqa: ARG001
-    output: options.OutputOption = None,
 ) -> None:
     """What should people judge next, given what they judged so far?
 
@@ -105,8 +80,8 @@ def run(
 
     Example: aliquot next data.jsonl -j judgments.csv --question top -n 40 -o next.csv --selection-out asked.jsonl
     """
-    _check(count, output, unit)
-    for path in (output, selection_out):
+    _check(count, output.file, unit)
+    for path in (output.file, selection_out):
         common.require_writable(path)
     if unit == "pair":
         _refuse_cell_options(
@@ -114,25 +89,17 @@ def run(
                 "cost": cost,
                 "metrics": metrics,
                 "margin": margin,
-                "wide": wide,
+                "wide": reading.rare_arguments.get("wide"),
                 "target": None if target == "testset" else target,
                 "selection-out": selection_out,
             }
         )
-        evalset = common.load_data(
-            data,
-            human=human,
-            systems=systems,
-            exclude=exclude,
-            format=format,
-            lower_is_better=lower_is_better,
-            pair=pair,
-        )
+        evalset = common.load_data(data, reading)
         pairs = PairAllocator.from_choices(
             evalset,
             judgments,
             asked=asked or [],
-            columns=parse_columns(columns) if columns else None,
+            columns=reading.rare_arguments.get("columns"),
             question=question,
             policy=policy,
             budget=budget,
@@ -141,22 +108,10 @@ def run(
         )
         with render.busy("deciding"):
             batch = next_pairs(pairs, count)
-        _give(batch, evalset, output, texts=texts, json=json)
+        _give(batch, evalset, output.file, texts=texts, json=output.json)
         return
-    evalset, answers = common.load_with_judgments(
-        data,
-        judgments,
-        human=human,
-        systems=systems,
-        exclude=exclude,
-        format=format,
-        lower_is_better=lower_is_better,
-        columns=columns,
-        key=key,
-        wide=wide,
-        pair=pair,
-    )
-    evalset = evalset.with_human(_known_score(human, evalset)) if human is not None else evalset
+    evalset, answers = common.load_with_judgments(data, judgments, reading)
+    evalset = evalset.with_human(_known_score(reading.human, evalset)) if reading.human is not None else evalset
     allocator = Allocator.from_judgments(
         evalset,
         answers,
@@ -177,8 +132,8 @@ def run(
         batch = next_cells(allocator, count)
     if selection_out is not None:
         allocator.selection().save(selection_out, evalset)
-    _give(batch, evalset, output, texts=texts, json=json)
-    if selection_out is not None and not json:
+    _give(batch, evalset, output.file, texts=texts, json=output.json)
+    if selection_out is not None and not output.json:
         text = f"wrote {selection_out}: all cells asked so far, for `aliquot estimate -s`"
         render.console().print(text, markup=False)
 

@@ -15,8 +15,8 @@ from aliquot.io.overwrite import claim_stdout
 
 _READING = "Reading the data"
 COSTS = "Time and money"
-_CHOOSING = "What is chosen"
-_MORE = "More"
+CHOOSING = "What is chosen"
+MORE = "More"
 
 
 def _refuse_negative(seed: int) -> int:
@@ -58,7 +58,7 @@ JsonOption = Annotated[
 ]
 AllRowsOption = Annotated[
     bool,
-    typer.Option("--all-rows", callback=_show_all_rows, help="Show every row of long tables.", rich_help_panel=_MORE),
+    typer.Option("--all-rows", callback=_show_all_rows, help="Show every row of long tables.", rich_help_panel=MORE),
 ]
 OutputOption = Annotated[
     Path | None,
@@ -134,11 +134,18 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class SelectReading(Reading):
+    """As `Reading`; `--format` of the verb is the form of its output."""
+
+    format: InputFormatOption = None
+
+
+@dataclass(frozen=True)
 class Output:
     """Where a result goes."""
 
     json: JsonOption = False
-    output: OutputOption = None
+    file: OutputOption = None
     all_rows: AllRowsOption = False
 
 
@@ -152,11 +159,11 @@ class Choosing:
             "--cost",
             metavar="COLUMN",
             help="Item column, esa_time, or fitted (to recorded times).",
-            rich_help_panel=_CHOOSING,
+            rich_help_panel=CHOOSING,
         ),
     ] = None
     unit: Annotated[
-        str, typer.Option("--unit", help="item, or document: whole documents are chosen.", rich_help_panel=_CHOOSING)
+        str, typer.Option("--unit", help="item, or document: whole documents are chosen.", rich_help_panel=CHOOSING)
     ] = "item"
     balance: Annotated[
         str | None,
@@ -164,7 +171,7 @@ class Choosing:
             "--balance",
             metavar="COLUMN",
             help="Equal shares of the budget for its values, e.g. domain.",
-            rich_help_panel=_CHOOSING,
+            rich_help_panel=CHOOSING,
         ),
     ] = None
 

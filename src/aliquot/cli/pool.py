@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,11 +15,12 @@ from aliquot.io.formats.table_columns import parse_columns
 from aliquot.sampling.pool import PoolSelection, select_pool
 from aliquot.sampling.summary import effect
 
-_CHOOSING, _RUNNING = "Choosing", "Running"
+_choosing, _running = (partial(typer.Option, rich_help_panel=panel) for panel in (options.CHOOSING, "Running"))
 
 
 def run(
     data: Annotated[list[str], typer.Argument(metavar="FILES...", help="Parquet or JSON lines, or 'pool/*.parquet'.")],
+    output: options.Output,
     method: Annotated[
         str,
         typer.Option(
@@ -36,16 +38,14 @@ def run(
         str | None,
         typer.Option("--dedup", metavar="HOW", help="Leave out repeated sources: exact, or near (almost the same)."),
     ] = None,
-    cost: Annotated[
-        str | None, typer.Option("--cost", metavar="COLUMN", help="A column, or esa_time.", rich_help_panel=_CHOOSING)
-    ] = None,
+    cost: Annotated[str | None, _choosing("--cost", metavar="COLUMN", help="A column, or esa_time.")] = None,
     balance: Annotated[
         str | None,
-        typer.Option("--balance", metavar="COLUMN", help="Equal shares, e.g. domain.", rich_help_panel=_CHOOSING),
+        _choosing("--balance", metavar="COLUMN", help="Equal shares, e.g. domain."),
     ] = None,
     pair: Annotated[
         str | None,
-        typer.Option("--pair", metavar="en-de", help="Language pair, for a model.", rich_help_panel=_CHOOSING),
+        _choosing("--pair", metavar="en-de", help="Language pair, for a model."),
     ] = None,
     columns: Annotated[
         str | None,
@@ -53,15 +53,10 @@ def run(
     ] = None,
     plot: options.PlotOption = None,
     seed: options.SeedOption = 0,
-    json: options.JsonOption = False,
-    all_rows: options.AllRowsOption = False,  # noqa: ARG001
-    output: options.OutputOption = None,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, help="Processes; all cores when not given.", rich_help_panel=_RUNNING)
-    ] = None,
+    jobs: Annotated[int | None, _running("--jobs", min=1, help="Processes; all cores when not given.")] = None,
     engine: Annotated[
         str | None,
-        typer.Option("--engine", metavar="dask://HOST:PORT", help="Run on a Dask cluster.", rich_help_panel=_RUNNING),
+        _running("--engine", metavar="dask://HOST:PORT", help="Run on a Dask cluster."),
     ] = None,
 ) -> None:
     """Which of millions of sources should be translated and judged?
@@ -74,10 +69,10 @@ def run(
 
     Example: aliquot pool sources.jsonl.gz --method source:model=utility.model --budget 1% -o chosen.jsonl
     """
-    common.require_writable(output)
+    common.require_writable(output.file)
     common.require_picture(plot)
     mapping = parse_columns(columns) if columns else None
-    with common.resumable(output), rated("measuring") as progress:
+    with common.resumable(output.file), rated("measuring") as progress:
         chosen = select_pool(
             data,
             method,
@@ -90,17 +85,17 @@ def run(
             seed=seed,
             jobs=jobs,
             engine=engine,
-            journal=output,
+            journal=output.file,
             progress=progress,
         )
-    if output is not None:
-        write(chosen, output)
+    if output.file is not None:
+        write(chosen, output.file)
     common.draw(plot, lambda: _figure(chosen))
-    if json:
+    if output.json:
         common.print_json(document(chosen))
     else:
         render.print_result(chosen, render.console())
-        text = f"wrote {output}" if output else "nothing written; give -o FILE to keep it"
+        text = f"wrote {output.file}" if output.file else "nothing written; give -o FILE to keep it"
         render.console().print(text, markup=False)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,13 +16,15 @@ from aliquot.errors import LeftOutWarning, OptionError
 from aliquot.report.findings import PARTS, read_choices
 from aliquot.report.page import make_report, require_page
 
-_HOW = "How to estimate"
+_how = partial(typer.Option, rich_help_panel="How to estimate")
 
 
 def run(
     data: Annotated[
         list[str], typer.Argument(metavar="DATA...", help="Test sets, or tables of choices between systems.")
     ],
+    reading: options.Reading,
+    output: options.Output,
     selection: Annotated[
         list[Path] | None,
         typer.Option("--selection", "-s", metavar="FILE", help="What `aliquot select` wrote; once for each test set."),
@@ -33,16 +36,10 @@ def run(
         ),
     ] = None,
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Of the page.")] = None,
-    method: Annotated[
-        str, typer.Option("--method", "-m", metavar="SPEC", help="As in estimate.", rich_help_panel=_HOW)
-    ] = "auto",
-    level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.", rich_help_panel=_HOW)] = 0.95,
-    alpha: Annotated[
-        float, typer.Option("--alpha", help="Significance of clusters and pairs.", rich_help_panel=_HOW)
-    ] = 0.05,
-    target: Annotated[
-        str, typer.Option("--target", help="As in estimate: testset, given or beyond.", rich_help_panel=_HOW)
-    ] = "testset",
+    method: Annotated[str, _how("--method", "-m", metavar="SPEC", help="As in estimate.")] = "auto",
+    level: Annotated[float, _how("--level", help="Coverage of the intervals.")] = 0.95,
+    alpha: Annotated[float, _how("--alpha", help="Significance of clusters and pairs.")] = 0.05,
+    target: Annotated[str, _how("--target", help="As in estimate: testset, given or beyond.")] = "testset",
     clean: Annotated[
         str | None,
         typer.Option(
@@ -55,18 +52,8 @@ def run(
     examples: Annotated[
         int, typer.Option("--examples", metavar="N", min=0, max=1000, help="Items shown in full, at most.")
     ] = 20,
-    human: options.HumanOption = None,
     criterion: options.CriterionOption = None,
-    systems: options.SystemsOption = None,
-    exclude: options.ExcludeOption = None,
-    format: options.FormatOption = None,  # noqa: A002
-    lower_is_better: options.LowerOption = None,
-    columns: options.ColumnsOption = None,
-    wide: options.WideOption = None,
-    pair: options.PairOption = None,
     seed: options.SeedOption = 0,
-    json: options.JsonOption = False,
-    output: options.OutputOption = None,
 ) -> None:
     """Show it to my boss, my reviewers, myself.
 
@@ -80,18 +67,8 @@ def run(
 
     Example: aliquot report data.jsonl -j choices.csv -o preferences.html
     """
-    common.require_writable(output)
-    require_page(output or Path("-"))
-    reading: dict[str, Any] = {
-        "human": human,
-        "systems": systems,
-        "exclude": exclude,
-        "format": format,
-        "lower_is_better": lower_is_better,
-        "columns": columns,
-        "wide": wide,
-        "pair": pair,
-    }
+    common.require_writable(output.file)
+    require_page(output.file or Path("-"))
     answers = [judgments] if len(data) == 1 else _for_each(judgments, len(data), "--judgments")
     loaded = [_load(source, made, reading) for source, made in zip(data, answers, strict=True)]
     with render.counting("reporting") as told, render.busy("making the report"), warnings.catch_warnings():
@@ -102,7 +79,7 @@ def run(
             judgments=[made for _, made in loaded],
             title=title,
             method=method,
-            human=human,
+            human=reading.human,
             criterion=criterion,
             level=level,
             alpha=alpha,
@@ -113,14 +90,16 @@ def run(
             seed=seed,
             progress=told,
         )
-    if output is not None:
-        page.save(output)
-    if json:
+    if output.file is not None:
+        page.save(output.file)
+    if output.json:
         common.print_json(page.to_dict())
         return
     console = render.console()
     render.print_result(page, console)
-    written = f"wrote {output} ({page.megabytes:.2f} MB)" if output else "nothing written; give -o report.html"
+    written = (
+        f"wrote {output.file} ({page.megabytes:.2f} MB)" if output.file else "nothing written; give -o report.html"
+    )
     console.print(written, markup=False)
 
 
@@ -135,11 +114,11 @@ def _for_each(files: list[Path] | None, count: int, option: str) -> list[Any]:
     return list(files)
 
 
-def _load(data: str, judgments: list[Path] | Path | None, reading: dict[str, Any]) -> tuple[Any, Judgments | Any]:
+def _load(data: str, judgments: list[Path] | Path | None, reading: options.Reading) -> tuple[Any, Judgments | Any]:
     """Load data and judgments; a table of choices stays a table."""
     if read_choices(data) is not None:
         return data, judgments
     if judgments is not None and read_choices(judgments) is not None:
-        evalset: EvalSet = common.load_data(data, **reading)
+        evalset: EvalSet = common.load_data(data, reading)
         return evalset, judgments
-    return common.load_with_judgments(data, [judgments] if isinstance(judgments, Path) else judgments, **reading)
+    return common.load_with_judgments(data, [judgments] if isinstance(judgments, Path) else judgments, reading)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,11 +22,15 @@ from aliquot.sampling.summary import SelectionSummary, summarise
 from aliquot.sampling.waves import KEY as WAVES
 
 FORMATS = ("items", "csv", "ids")
-_CHOOSING = "Choosing"
+_choosing = partial(typer.Option, rich_help_panel=options.CHOOSING)
 
 
 def run(
     data: options.DataArgument,
+    reading: options.SelectReading,
+    output: options.Output,
+    choosing: options.Choosing,
+    costs: options.Costs,
     method: Annotated[
         str, typer.Option("--method", "-m", metavar="SPEC", help="A method as `aliquot methods` lists them.")
     ] = "auto",
@@ -39,15 +44,6 @@ def run(
         ),
     ] = None,
     metric: Annotated[str | None, typer.Option("--metric", metavar="NAME", help="The metric to follow.")] = None,
-    cost: Annotated[
-        str | None,
-        typer.Option(
-            "--cost",
-            metavar="COLUMN",
-            help="Item column, esa_time, or fitted (to recorded times).",
-            rich_help_panel=_CHOOSING,
-        ),
-    ] = None,
     protocol: Annotated[
         str | None,
         typer.Option("--protocol", help="How people will judge: mqm, da, esa, sqm, likert or pairwise."),
@@ -58,57 +54,34 @@ def run(
     ] = None,
     scale: Annotated[
         str | None,
-        typer.Option("--scale", help="The same said directly: penalties or ratings.", rich_help_panel=_CHOOSING),
+        _choosing("--scale", help="Overrides --protocol: penalties or ratings."),
     ] = None,
-    seconds_per_item: options.SecondsPerItemOption = None,
-    seconds_per_judgment: options.SecondsPerJudgmentOption = None,
-    hourly: options.HourlyOption = None,
-    currency: options.CurrencyOption = "EUR",
-    balance: Annotated[
-        str | None,
-        typer.Option("--balance", metavar="COLUMN", help="Equal shares, e.g. domain.", rich_help_panel=_CHOOSING),
-    ] = None,
-    unit: Annotated[str, typer.Option("--unit", help="item or document.", rich_help_panel=_CHOOSING)] = "item",
     include: Annotated[
         str | None,
-        typer.Option("--include", metavar="IDS", help="Items to judge in any case.", rich_help_panel=_CHOOSING),
+        _choosing("--include", metavar="IDS", help="Items to judge in any case."),
     ] = None,
     exclude_items: Annotated[
         str | None,
-        typer.Option("--exclude-items", metavar="IDS", help="Items not to judge.", rich_help_panel=_CHOOSING),
+        _choosing("--exclude-items", metavar="IDS", help="Items not to judge."),
     ] = None,
     crowd: Annotated[
         str | None,
-        typer.Option("--crowd", metavar="A,B", help="Only look at these systems.", rich_help_panel=_CHOOSING),
+        _choosing("--crowd", metavar="A,B", help="Only look at these systems."),
     ] = None,
     within: Annotated[
         Path | None,
-        typer.Option("--within", metavar="FILE", help="Choose among a first selection.", rich_help_panel=_CHOOSING),
+        _choosing("--within", metavar="FILE", help="Choose among a first selection."),
     ] = None,
     add_to: Annotated[
         Path | None,
-        typer.Option("--add-to", metavar="FILE", help="Add items to this selection.", rich_help_panel=_CHOOSING),
+        _choosing("--add-to", metavar="FILE", help="Add items to this selection."),
     ] = None,
-    non_matching: Annotated[
-        bool, typer.Option("--non-matching", help="Designs: a draw for each system.", rich_help_panel=_CHOOSING)
-    ] = False,
-    format: Annotated[  # noqa: A002
+    non_matching: Annotated[bool, _choosing("--non-matching", help="Designs: a draw for each system.")] = False,
+    form: Annotated[
         str, typer.Option("--format", metavar="FORM", help="Form of the output: items, csv or ids.")
     ] = "items",
     plot: options.PlotOption = None,
-    human: options.HumanOption = None,
-    systems: options.SystemsOption = None,
-    exclude: options.ExcludeOption = None,
-    input_format: options.InputFormatOption = None,
-    lower_is_better: options.LowerOption = None,
-    columns: options.ColumnsOption = None,
-    wide: options.WideOption = None,
-    score_name: options.ScoreNameOption = None,
-    pair: options.PairOption = None,
     seed: options.SeedOption = 0,
-    json: options.JsonOption = False,
-    all_rows: options.AllRowsOption = False,  # noqa: ARG001
-    output: options.OutputOption = None,
 ) -> None:
     """Which items should people judge?
 
@@ -121,23 +94,11 @@ def run(
 
     Example: aliquot select data.jsonl --add-to selection.jsonl --budget +100 -o larger.jsonl
     """
-    if format not in FORMATS:
-        raise unknown_name("output format", format, FORMATS, "the input's is --input-format")
-    common.require_writable(output)
+    if form not in FORMATS:
+        raise unknown_name("output format", form, FORMATS, "the input's is --input-format")
+    common.require_writable(output.file)
     common.require_picture(plot)
-    evalset = common.load_data(
-        data,
-        sources_only=True,
-        human=human,
-        systems=systems,
-        exclude=exclude,
-        format=input_format,
-        lower_is_better=lower_is_better,
-        columns=columns,
-        wide=wide,
-        score_name=score_name,
-        pair=pair,
-    )
+    evalset = common.load_data(data, reading, sources_only=True)
     first = None if within is None else Selection.load(within)
     before = None if add_to is None else Selection.load(add_to)
     with render.busy(f"choosing by {method}"):
@@ -145,16 +106,16 @@ def run(
             evalset,
             method,
             budget,
-            cost=cost,
-            seconds_per_item=seconds_per_item,
-            hourly=hourly,
-            currency=currency,
-            seconds_per_judgment=seconds_per_judgment,
+            cost=choosing.cost,
+            seconds_per_item=costs.seconds_per_item,
+            hourly=costs.hourly,
+            currency=costs.currency,
+            seconds_per_judgment=costs.seconds_per_judgment,
             protocol=protocol,
             past=past or (),
             scale=scale,
-            balance=balance,
-            unit=unit,
+            balance=choosing.balance,
+            unit=choosing.unit,
             include=_ids(include, evalset),
             exclude_items=_ids(exclude_items, evalset),
             crowd=None if crowd is None else common.names(crowd),
@@ -164,17 +125,17 @@ def run(
             seed=seed,
             metric=metric,
         )
-    timed = budget is not None and parse_amount(budget.removeprefix("+"), currency).timed
-    summary = summarise(selection, evalset, None if timed else _total_cost(evalset, cost))
-    if output is not None:
-        write(selection, evalset, output, format)
+    timed = budget is not None and parse_amount(budget.removeprefix("+"), costs.currency).timed
+    summary = summarise(selection, evalset, None if timed else _total_cost(evalset, choosing.cost))
+    if output.file is not None:
+        write(selection, evalset, output.file, form)
     common.draw(plot, lambda: _figure(selection, evalset))
-    if json:
+    if output.json:
         common.print_json(document(selection, summary))
-    elif output is None and format != "items":
-        typer.echo(_text(selection, format), nl=False)
+    elif output.file is None and form != "items":
+        typer.echo(_text(selection, form), nl=False)
     else:
-        show(summary, output)
+        show(summary, output.file)
 
 
 def _figure(selection: Selection, evalset: EvalSet) -> Any:
