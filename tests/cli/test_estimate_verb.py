@@ -414,7 +414,7 @@ def test_a_folder_as_output_is_refused_before_anything_is_read(aliquot, tmp_path
 
 
 def test_help_names_every_option_and_fits(aliquot):
-    said = aliquot("estimate", "--help")
+    said = aliquot("estimate", "--help-all")
     assert said.code == 0
     for option in (
         "--selection",
