@@ -91,7 +91,7 @@ def is_constant(values: FloatArray, axis: int | None = None, scale: FloatArray |
 
 
 def nan_std(values: FloatArray, axis: int | None = None) -> FloatArray:
-    """Standard deviation of what is there; exactly 0 for values that are the same but for rounding.
+    """Return the standard deviation ignoring NaN; exactly 0 for values that are constant up to rounding.
 
     >>> float(np.full(3, 0.1).std()) > 0, float(nan_std(np.full(3, 0.1)))
     (True, 0.0)
@@ -100,7 +100,7 @@ def nan_std(values: FloatArray, axis: int | None = None) -> FloatArray:
 
 
 def round_significant(values: FloatArray, scale: float | None = None) -> FloatArray:
-    """Round to 12 significant digits of the largest value, so that equal numbers summed in other orders are equal.
+    """Round to 12 significant digits of the largest value, so that sums in different orders compare equal.
 
     `scale` is the size of what the values were computed from, by default their own.
 
@@ -114,7 +114,7 @@ def round_significant(values: FloatArray, scale: float | None = None) -> FloatAr
 
 
 def is_within(values: FloatArray, low: float, high: float) -> bool:
-    """Return whether all values that are there lie from low to high, but for rounding in single precision.
+    """Return whether all finite values lie in [low, high], up to rounding in single precision.
 
     >>> is_within(np.array([0.0, 1.000000119, np.nan]), 0.0, 1.0), is_within(np.array([1.01]), 0.0, 1.0)
     (True, False)
@@ -156,7 +156,7 @@ def scaled_ranks(values: FloatArray) -> FloatArray:
 
 
 def group_sums(codes: IntArray, values: FloatArray, groups: int = 0) -> FloatArray:
-    """Sum of the values of each group.
+    """Sum the values of each group.
 
     >>> group_sums(np.array([0, 1, 0]), np.array([1.0, 2.0, 3.0]))
     array([4., 2.])
@@ -165,7 +165,7 @@ def group_sums(codes: IntArray, values: FloatArray, groups: int = 0) -> FloatArr
 
 
 def group_means(codes: IntArray, values: FloatArray, groups: int = 0) -> FloatArray:
-    """Mean of the values of each group over what is present; NaN where nothing is.
+    """Average the values of each group, ignoring NaN; NaN for an empty group.
 
     >>> group_means(np.array([0, 1, 0]), np.array([1.0, np.nan, 3.0]))
     array([ 2., nan])
@@ -177,7 +177,7 @@ def group_means(codes: IntArray, values: FloatArray, groups: int = 0) -> FloatAr
 
 
 def centre_by_group(codes: IntArray, values: FloatArray) -> FloatArray:
-    """Values (n or n x K, none missing) less the mean of their group.
+    """Subtract the group means from values (n or n x K, none missing).
 
     >>> centre_by_group(np.array([0, 1, 0]), np.array([1.0, 2.0, 3.0]))
     array([-1.,  0.,  1.])
@@ -189,7 +189,7 @@ def centre_by_group(codes: IntArray, values: FloatArray) -> FloatArray:
 
 
 def row_blocks(rows: int, width: int, numbers: int) -> Iterator[slice]:
-    """Cut rows into slices; a temporary array of `width` numbers per row then holds at most `numbers` (or one row).
+    """Yield slices of rows such that `width` numbers per row are at most `numbers` per slice (or one row).
 
     >>> [(block.start, block.stop) for block in row_blocks(5, width=10, numbers=25)]
     [(0, 2), (2, 4), (4, 5)]
@@ -200,7 +200,7 @@ def row_blocks(rows: int, width: int, numbers: int) -> Iterator[slice]:
 
 
 def validate_scores(scores: FloatArray, layout: str = "items x systems", name: str = "scores") -> None:
-    """Refuse scores of another number of dimensions than the layout names, and infinite ones."""
+    """Raise OptionError for scores of another number of dimensions than the layout, or with infinite values."""
     if scores.ndim != layout.count(" x ") + 1:
         what = f"{name} has {scores.ndim} dimension(s); give "
         raise OptionError(what + (f"an {layout} table" if layout == "items x systems" else layout))
@@ -209,7 +209,7 @@ def validate_scores(scores: FloatArray, layout: str = "items x systems", name: s
 
 
 def validate_metric_stack(metrics: FloatArray, human: FloatArray) -> None:
-    """Refuse scores of metrics and of people that are not about the same finite cells."""
+    """Raise OptionError unless metrics and human scores have matching shapes and finite values."""
     if metrics.ndim != 3 or metrics.shape[1:] != human.shape:
         raise OptionError(
             f"metrics is {metrics.shape} and human {human.shape}; give metrics x items x systems and items x systems"
@@ -222,10 +222,9 @@ _Result = TypeVar("_Result")
 
 
 def cache_by_content(size: int) -> Callable[[Callable[..., _Result]], Callable[..., _Result]]:
-    """Keep the last `size` results of a function of arrays: several measures are made from the same counts.
+    """Cache the last `size` results of a function of arrays, keyed by a digest of their content.
 
-    Arrays are known by a digest of their content, so that no array is held and none that changed is taken for another.
-    Results must not be written to.
+    No array is held, and a changed array is recomputed. Results must not be modified.
 
     >>> calls = []
     >>> double = cache_by_content(2)(lambda x: calls.append(1) or 2 * x)

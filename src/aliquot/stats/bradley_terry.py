@@ -1,8 +1,8 @@
 """Bradley-Terry scores: one number per system, so that P(a over b) = 1 / (1 + exp(s_b - s_a)), with intervals.
 
-Points are evalica's (Newman's iteration for Bradley-Terry and for Davidson's model of ties), improved by one Newton
-step; uncertainty is ours, because choices on one item belong together. Scores are centred within every connected part
-of the graph of comparisons; scores of different parts cannot be compared.
+Estimates are evalica's (Newman's iteration for Bradley-Terry and for Davidson's model of ties), improved by one Newton
+step. Intervals are cluster-robust, because choices on one item are dependent. Scores are centred within every connected
+part of the graph of comparisons and cannot be compared between parts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from aliquot.stats.cluster_robust import student_quantile
 
 @dataclass(frozen=True, eq=False)
 class BradleyTerryModel:
-    """What is fitted: the choices, their counts without and with the prior, connected parts, and the model."""
+    """Data of the model: choices, counts without and with the prior, connected parts, and the treatment of ties."""
 
     choices: Choices
     counts: PairCounts
@@ -44,9 +44,9 @@ class BradleyTerryModel:
 
 
 def expected_outcome(gap: FloatArray, tie: float, *, davidson: bool) -> tuple[FloatArray, FloatArray]:
-    """Expected value of the first (a tie counts 1/2) and probability of a tie, from the difference of scores.
+    """Return the expected outcome of the first (a tie is 1/2) and the probability of a tie, from score differences.
 
-    With r = exp(gap / 2): win r, loss 1/r, tie 2 v, over their sum.
+    With r = exp(gap / 2): win r, loss 1/r, tie 2 v, divided by their sum.
     """
     win, loss = np.exp(gap / 2), np.exp(-gap / 2)
     draw = 2 * tie if davidson else 0.0
@@ -57,7 +57,7 @@ def expected_outcome(gap: FloatArray, tie: float, *, davidson: bool) -> tuple[Fl
 def score_and_information(
     counts: PairCounts, scores: FloatArray, tie: float, *, davidson: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Gradient and observed information of the log-likelihood in the scores and, last, the log of the tie parameter."""
+    """Return gradient and observed information of the log-likelihood in the scores and, last, the log tie parameter."""
     size = len(scores) + int(davidson)
     a, b = counts.first, counts.second
     value, draw = expected_outcome(scores[a] - scores[b], tie, davidson=davidson)
@@ -80,7 +80,7 @@ def score_and_information(
 
 
 def _laplacian(counts: PairCounts, weights: FloatArray, systems: int) -> FloatArray:
-    """Sum over pairs of w (e_a - e_b)(e_a - e_b)'."""
+    """Return the weighted Laplacian, sum over pairs of w (e_a - e_b)(e_a - e_b)'."""
     a, b = counts.first, counts.second
     matrix = np.zeros((systems, systems))
     for rows, columns, sign in ((a, a, 1), (b, b, 1), (a, b, -1), (b, a, -1)):
@@ -89,17 +89,17 @@ def _laplacian(counts: PairCounts, weights: FloatArray, systems: int) -> FloatAr
 
 
 def pseudo_inverse(information: FloatArray) -> FloatArray:
-    """Inverse where the data say something; adding a constant to all scores of a component changes nothing."""
+    """Return the pseudo-inverse: a constant added to all scores of a component is not identified."""
     return np.asarray(np.linalg.pinv(information, rcond=1e-10, hermitian=True), dtype=np.float64)
 
 
 def score_covariance(data: BradleyTerryModel, scores: FloatArray, tie: float, *, robust: bool) -> FloatArray:
-    """Covariance of the centred scores, as if choices were independent, or over clusters but never below that."""
+    """Return the covariance of the centred scores for independent choices, or cluster-robust but never below that."""
     filled, number = np.nan_to_num(scores), len(scores)
     _, information = score_and_information(data.filled, filled, tie, davidson=data.davidson)
     inverse = pseudo_inverse(information)
     independent = inverse
-    if not data.davidson:  # ties vary less than wins and losses do, and half a win is no outcome of the model
+    if not data.davidson:  # ties have less variance than wins and losses, which the model without ties ignores
         independent = inverse @ _gradient_variance(data, filled) @ inverse
     if not robust:
         return np.asarray(independent[:number, :number], dtype=np.float64)
@@ -111,7 +111,7 @@ def score_covariance(data: BradleyTerryModel, scores: FloatArray, tie: float, *,
 
 
 def _gradient_variance(data: BradleyTerryModel, scores: FloatArray) -> FloatArray:
-    """Variance of the gradient if choices were independent: E - t/4 - E^2 each, t the share of ties."""
+    """Return the variance of the gradient for independent choices: E - t/4 - E^2 each, t the share of ties."""
     counts = data.filled
     value, _ = expected_outcome(scores[counts.first] - scores[counts.second], 0.0, davidson=False)
     number = counts.won + counts.lost + counts.tied
@@ -120,7 +120,7 @@ def _gradient_variance(data: BradleyTerryModel, scores: FloatArray) -> FloatArra
 
 
 def _cluster_gradients(data: BradleyTerryModel, scores: FloatArray, tie: float) -> FloatArray:
-    """Each cluster's part of the gradient: clusters x (scores and, last, the log of the tie parameter)."""
+    """Return the gradient by cluster: clusters x (scores and, last, the log tie parameter)."""
     choices, number = data.choices, len(scores)
     pull = np.zeros((choices.clusters, number + int(data.davidson)))
     for first, second, cluster, outcome in choices:
@@ -134,9 +134,9 @@ def _cluster_gradients(data: BradleyTerryModel, scores: FloatArray, tie: float) 
 
 
 def _raise_covariance(covariance: FloatArray, least: FloatArray) -> FloatArray:
-    """Raise a covariance so that no combination of scores varies less than under `least`.
+    """Raise a covariance so that no linear combination has less variance than under `least`.
 
-    Few clusters may agree by chance; their judgments do not become more precise than independent ones by that.
+    With few clusters the robust variance may be too small by chance.
     """
     sizes, axes = np.linalg.eigh(least)
     nonzero = sizes > 1e-10 * max(float(sizes.max(initial=0.0)), 1e-300)
@@ -147,31 +147,31 @@ def _raise_covariance(covariance: FloatArray, least: FloatArray) -> FloatArray:
     return np.asarray((axes_scaled * np.maximum(ratios, 1.0)) @ axes_scaled.T, dtype=np.float64)
 
 
-# -- Bradley-Terry scores: one number per system, so that P(a over b) = 1 / (1 + exp(s_b - s_a)), with intervals -----
+# -- Fit and intervals -----------------------------------------------------------------------------------------------
 
 
 TIE_MODELS = ("half", "davidson", "drop")
 INTERVAL_KINDS = ("robust", "bootstrap", "information")
 DEFAULT_PRIOR = 1.0
-"""Choices added to every compared pair where no maximum exists: half a win for each side (Firth's penalty in one
-pair)."""
+"""Choices added to every compared pair where no maximum exists: half a win for each side (Firth's penalty for a single
+"""
 
 _MAX_ITERATIONS, _TOLERANCE = 10_000, 1e-9
-_BLOCK = 4_000_000  # numbers that resampled counts may take at a time
+_BLOCK = 4_000_000  # numbers of resampled counts held at a time
 
 
 @dataclass(frozen=True, eq=False)
 class BradleyTerry:
-    """Scores with their uncertainty."""
+    """Bradley-Terry scores with intervals and covariance."""
 
     scores: FloatArray  # log-odds, mean 0 in every component; NaN for a system that was never compared
-    low: FloatArray  # ends of the intervals; NaN where no spread was seen
+    low: FloatArray  # ends of the intervals; NaN where the spread is unknown
     high: FloatArray
     covariance: FloatArray  # of the scores, systems x systems; NaN between components
-    component: IntArray  # number of the connected part each system belongs to, from 0
-    tie: float  # davidson's parameter of ties, NaN for the other models
-    prior: float  # choices that were added to every compared pair, half won by either side
-    repaired: int  # bootstrap draws that had no maximum of their own and got the prior
+    component: IntArray  # connected part of each system, from 0
+    tie: float  # Davidson's tie parameter, NaN for the other models
+    prior: float  # choices added to every compared pair, half won by either side
+    repaired: int  # bootstrap draws without a maximum, fitted with the prior
     df: float  # degrees of freedom of the intervals
 
 
@@ -185,7 +185,7 @@ def bradley_terry(
     draws: int = 1000,
     seed: Seed = 0,
 ) -> BradleyTerry:
-    """Fit scores to pairwise choices.
+    """Fit Bradley-Terry scores to pairwise choices.
 
     Args:
         ties: half (a tie is half a win for each), davidson (ties have a probability of their own,
@@ -249,7 +249,7 @@ def _validate_options(ties: str, interval: str, prior: float | None, draws: int)
 
 
 def _fit_scores(data: BradleyTerryModel) -> tuple[FloatArray, float]:
-    """Scores centred within components, and the parameter of ties."""
+    """Return scores centred within components, and the tie parameter."""
     systems, davidson = data.systems, data.davidson
     scores, tie = _fit_evalica(data.filled, systems, davidson=davidson)
     scores = centre_by_group(data.component, scores)
@@ -262,9 +262,9 @@ def _fit_scores(data: BradleyTerryModel) -> tuple[FloatArray, float]:
 
 
 def _fit_evalica(counts: PairCounts, systems: int, *, davidson: bool) -> tuple[FloatArray, float]:
-    """What evalica finds; scores of different components have no common scale yet."""
+    """Fit by evalica; scores of different components have no common scale yet."""
     evalica = judge_extra("evalica", "fitting Bradley-Terry scores")
-    pandas = judge_extra("pandas", "fitting Bradley-Terry scores")  # which evalica brings with it
+    pandas = judge_extra("pandas", "fitting Bradley-Terry scores")  # a dependency of evalica
     first, second = counts.first.tolist(), counts.second.tolist()
     first_wins, second_wins, draw = (evalica.Winner.X, evalica.Winner.Y, evalica.Winner.Draw)
     winners = [first_wins] * len(first) + [second_wins] * len(first)
@@ -288,7 +288,7 @@ def _fit_evalica(counts: PairCounts, systems: int, *, davidson: bool) -> tuple[F
 
 
 def _bootstrap_scores(data: BradleyTerryModel, draws: int, seed: Seed) -> tuple[FloatArray, int]:
-    """Scores of `draws` resamples of the clusters, and how many of them needed the prior to have any."""
+    """Return scores of `draws` bootstrap samples of clusters, and how many of them needed the prior."""
     rng = np.random.default_rng(seed)
     choices, davidson = data.choices, data.davidson
     sums, present = _cluster_counts(choices), np.unique(choices.cluster)
@@ -312,7 +312,7 @@ def _bootstrap_scores(data: BradleyTerryModel, draws: int, seed: Seed) -> tuple[
 
 
 def _cluster_counts(choices: Choices) -> csr_matrix:
-    """Clusters x (3 pairs) sparse counts: wins of the first, wins of the second, ties."""
+    """Return sparse counts, clusters x (3 pairs): wins of the first, wins of the second, ties."""
     number = len(choices.pairs)
     pair = np.repeat(np.arange(number), np.diff(choices.starts))
     kind = np.where(choices.outcome == 1, 0, np.where(choices.outcome == -1, 1, 2))
@@ -320,22 +320,23 @@ def _cluster_counts(choices: Choices) -> csr_matrix:
     return csr_matrix((np.ones(len(pair)), (choices.cluster, kind * number + pair)), shape=shape)
 
 
-# -- Strengths from few choices: a normal prior in place of the maximum that may not exist ---------------------------
+# -- Strengths from few choices: a normal prior, because the maximum likelihood estimate may not exist ----------------
 
 
 PRIOR_SD = 0.5
-"""Prior standard deviation of a strength in log-odds: of two typical systems the better one wins 5 of 8 choices. Wider
-priors make much of a first win."""
+"""Prior standard deviation of a strength in log-odds: of two typical systems the better one wins 5 of 8 choices. A
+wider prior overrates a first win.
+"""
 _MAX_NEWTON_STEPS, _MAX_STEP = 50, 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class StrengthPosterior:
-    """Normal approximation of what is known of the strengths."""
+    """Normal approximation of the posterior of the strengths."""
 
     mean: FloatArray
     covariance: FloatArray
-    information: FloatArray  # M x M, what one more choice between two systems adds in the direction of their difference
+    information: FloatArray  # M x M, information of one more choice between two systems about their difference
 
 
 def strength_posterior(
@@ -346,14 +347,14 @@ def strength_posterior(
     spread: float = PRIOR_SD,
     dispersion: float = 1.0,
 ) -> StrengthPosterior:
-    """Bradley-Terry strengths with independent N(0, spread^2) priors: the mode, and Laplace's covariance there.
+    """Estimate Bradley-Terry strengths with independent N(0, spread^2) priors: posterior mode and Laplace covariance.
 
     Args:
         value: M x M, wins of the row's system over the column's, a tie half.
         number: M x M, symmetric, choices.
-        planned: choices that the covariance is to be worked out for; `number` where not given.
-        spread: of the prior.
-        dispersion: variance of a choice relative to p (1 - p); ties make it less than 1.
+        planned: M x M, choices for which to compute the covariance; `number` by default.
+        spread: Standard deviation of the prior.
+        dispersion: Variance of a choice relative to p (1 - p); ties make it less than 1.
 
     >>> posterior = strength_posterior(np.array([[0.0, 3.0], [1.0, 0.0]]), np.array([[0.0, 4.0], [4.0, 0.0]]))
     >>> posterior.mean.round(3).tolist()
@@ -374,5 +375,5 @@ def strength_posterior(
 
 
 def _precision(weights: FloatArray, spread: float) -> FloatArray:
-    """The Laplacian of symmetric weights of pairs, and the prior."""
+    """Return the posterior precision: the Laplacian of symmetric pair weights plus the prior."""
     return np.asarray(np.diag(weights.sum(axis=1) + spread**-2) - weights, dtype=np.float64)

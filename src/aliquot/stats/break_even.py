@@ -1,8 +1,8 @@
-"""How many judgments a metric is worth: the error of people with k judgments against the bias of a metric.
+"""Break-even of a metric: the number of human judgments with the same error as the metric's bias.
 
-Invariant: errors are free of noise (docs/methods.md, section 7). That of people with k judgments per system is
-P(sign != y*), their Var at k, y* being the sign on all items; that of a metric is its Bias (an endless test set). Means
-go over pairs, and a metric is compared with people on exactly the pairs that the metric has.
+Errors exclude noise (docs/methods.md, section 7): that of people with k judgments per system is P(sign != y*), their
+Var at k, with y* the sign on all items; that of a metric is its Bias. Means are over pairs, and a metric is compared
+with people on the pairs that the metric has.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ from aliquot.stats.resampling import (
 )
 
 MIN_NORMAL_JUDGMENTS = 200
-"""Judgments from which the normal approximation stands in for the bootstrap; see `human_errors`."""
+"""Number of judgments from which the normal approximation replaces the bootstrap; see `human_errors`."""
 
 
 BreakEvenUnit = Literal["judgment", "item"]
-"""What a break-even counts: single judgments, drawn for each system by itself (`judgment_errors`), or judged items, the
-same for all systems (`human_errors`)."""
+"""Unit of a break-even: single judgments, drawn for each system independently (`judgment_errors`), or judged items, the
+same for all systems (`human_errors`).
+"""
 
 
-_CHUNK = 1 << 21  # numbers that a temporary array may hold
+_CHUNK = 1 << 21  # numbers in a temporary array
 
-_ROUNDING = 1e-11  # share of their size by which sums of the same values, added in another order, may differ
+_ROUNDING = 1e-11  # relative difference of sums of equal values in different orders
 
 
 @dataclass(frozen=True)
 class CampaignErrors:
-    """What a break-even needs of one campaign; pairs as in `np.triu_indices(systems, 1)`."""
+    """Errors of people and biases of metrics in one campaign; pairs as in `np.triu_indices(systems, 1)`."""
 
     human: FloatArray  # sizes x pairs, from `judgment_errors` or `human_errors`
     bias: FloatArray  # metrics x pairs, from `bias_variance.campaign_parts`; NaN where the metric lacks a system
@@ -51,9 +52,9 @@ class CampaignErrors:
 
 @dataclass(frozen=True)
 class BreakEven:
-    """Judgments per system at which people reach each metric's bias.
+    """Judgments per system at which the error of people equals each metric's bias.
 
-    Infinite: never within the sizes looked at, as for a metric without bias. The smallest size: there already.
+    Infinite: not within the given sizes, as for a metric without bias. The smallest size: already there.
     """
 
     judgments: FloatArray  # one per metric; NaN for a metric without a pair
@@ -62,7 +63,7 @@ class BreakEven:
 
 
 def size_grid(largest: int, points: int = 30) -> IntArray:
-    """Numbers of judgments per system from 1 to `largest`, evenly spread on a log scale, without repeats.
+    """Return numbers of judgments per system from 1 to `largest`, evenly spaced on a log scale, without repeats.
 
     >>> size_grid(100, 5)
     array([  1,   3,  10,  32, 100])
@@ -75,12 +76,12 @@ def size_grid(largest: int, points: int = 30) -> IntArray:
 def human_errors(
     human: FloatArray, sizes: IntArray | FloatArray, trials: int = 10_000, *, ratio: float = 1.0, seed: Seed = 0
 ) -> FloatArray:
-    """P(sign of the mean difference of k judged items != y*) for every k and pair (docs/methods.md, section 7).
+    """Return P(sign of the mean difference of k judged items != y*), sizes x pairs (docs/methods.md, section 7).
 
-    Below `MIN_NORMAL_JUDGMENTS` judgments the items are drawn `trials` times, because MQM is far from normal there
-    (WMT23 en-de at k = 10: mean error 0.168, by the normal approximation 0.187). Above, it is Phi(-|mean d| sqrt(k) /
-    sd d). A tie is half an error, as is a mean of 0. Errors are interpolated between whole k. `ratio` is the efficiency
-    ratio r: n judgments of the perfect annotator are worth r n of people. Returns sizes x pairs.
+    Below `MIN_NORMAL_JUDGMENTS` the items are bootstrapped `trials` times, because MQM is far from normal there (WMT23
+    en-de at k = 10: mean error 0.168, by the normal approximation 0.187); above, the error is Phi(-|mean d| sqrt(k) /
+    sd d). A tie, or a mean of 0, is half an error. Errors are interpolated between whole k. `ratio` is the efficiency
+    ratio r: n judgments of the perfect annotator are worth r n human ones.
 
     >>> human = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     >>> human_errors(human, np.array([1, 3, 300]), seed=1).round(2).T  # exactly 9 / 27 and 7 / 27 at first
@@ -106,11 +107,11 @@ def judgment_errors(
     ratio: float = 1.0,
     seed: Seed = 0,
 ) -> FloatArray:
-    """P(sign of the difference of two means of k single judgments != y*), as Wei and Jia 2021 count (eq. 2).
+    """Return P(sign of the difference of two means of k judgments != y*), sizes x pairs (Wei and Jia 2021, eq. 2).
 
-    A judgment of a system is one judgment of an output drawn at random, so each output has the same weight however
-    often it was judged. Every system has its own draws: an item's difficulty and an annotator's severity do not cancel,
-    as they do in `human_errors`. Returns sizes x pairs; NaN where a system has no judgment. The rest is as there.
+    Outputs are drawn with equal weights, then one of their judgments. Systems are drawn independently, so that
+    difficulty of items and severity of annotators do not cancel, unlike in `human_errors`. NaN where a system has no
+    judgment.
 
     >>> first = SystemJudgments(np.array([1.0, 1.0, 0.0]), np.arange(3))
     >>> second = SystemJudgments(np.array([0.5]), np.zeros(1, int))
@@ -136,13 +137,13 @@ def judgment_errors(
 
 @dataclass(frozen=True, eq=False)
 class SystemJudgments:
-    """The judgments of one system."""
+    """Judgments of one system's outputs."""
 
     value: FloatArray
-    output: IntArray  # which output each is of, by any numbers
+    output: IntArray  # integer code of the output of each judgment
 
     def moments(self) -> tuple[float, float]:
-        """Mean and variance of a judgment of an output drawn at random; NaN without judgments."""
+        """Return mean and variance of a judgment of a random output; NaN without judgments."""
         if not len(self.value):
             return float("nan"), float("nan")
         of, count = np.unique(self.output, return_inverse=True, return_counts=True)[1:]
@@ -151,7 +152,7 @@ class SystemJudgments:
         return mean, float(weight @ (self.value - mean) ** 2)
 
     def sums(self, sizes: IntArray, trials: int, rng: np.random.Generator) -> FloatArray:
-        """Sums of judgments of outputs drawn with replacement, at increasing sizes: sizes x trials."""
+        """Return sums of judgments of outputs drawn with replacement, at increasing sizes: sizes x trials."""
         order = np.argsort(self.output, kind="stable")
         count = np.unique(self.output, return_counts=True)[1]
         value, start = self.value[order], np.cumsum(count) - count
@@ -165,7 +166,7 @@ class SystemJudgments:
 
 
 def _effective_sizes(sizes: IntArray | FloatArray, ratio: float) -> FloatArray:
-    """Judgments of people that the sizes are worth."""
+    """Return sizes x ratio, the equivalent numbers of human judgments."""
     if not ratio >= 1.0 or np.isinf(ratio):
         raise OptionError(f"ratio is {ratio}; an efficiency ratio Var(H) / Var(P) is finite and at least 1")
     worth = np.asarray(sizes, dtype=np.float64) * ratio
@@ -192,7 +193,7 @@ def _interpolate_errors(
 
 
 def _difference_moments(human: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of the difference of each pair over the items that both have."""
+    """Return mean and standard deviation of the difference of each pair over their common items."""
     sums = pairwise_sums(human)
     count = np.where(sums.count > 0, sums.count, np.nan)
     mean = sums.total / count
@@ -201,7 +202,7 @@ def _difference_moments(human: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _normal_errors(mean: FloatArray, sd: FloatArray, sizes: FloatArray) -> FloatArray:
-    # Without any spread the sign is sure; without any difference it is a coin.
+    # Without variance the sign is certain; without a difference it is random.
     z = np.divide(np.abs(mean), sd, out=np.where(mean == 0, 0.0, np.inf), where=sd > 0)
     return np.asarray(ndtr(-np.where(np.isnan(mean), np.nan, z) * np.sqrt(sizes)[:, None]), dtype=np.float64)
 
@@ -214,7 +215,7 @@ def _bootstrap_judgment_errors(
     truth: FloatArray,
     equal: float,
 ) -> FloatArray:
-    """Bootstrap errors at increasing whole sizes, each system with draws of its own."""
+    """Return bootstrap errors at increasing whole sizes, with independent draws per system."""
     first, second = np.triu_indices(len(judgments), 1)
     sums = [
         system.sums(sizes, trials, np.random.default_rng(child))
@@ -232,7 +233,7 @@ def _bootstrap_judgment_errors(
 
 
 def _bootstrap_item_errors(human: FloatArray, sizes: IntArray, trials: int, rng: np.random.Generator) -> FloatArray:
-    """Bootstrap errors at increasing whole sizes; a larger sample contains the smaller one, so curves are smooth."""
+    """Return bootstrap errors at increasing whole sizes; larger samples contain smaller ones, for smooth curves."""
     if trials < 1:
         raise OptionError(f"trials is {trials}; give at least 1, for instance 10000")
     block = next(iter(pair_contrasts(human[None])))
@@ -259,13 +260,12 @@ def break_even(
     replicates: int = 1000,
     seed: Seed = 0,
 ) -> BreakEven:
-    """Judgments per system at which the error of people falls to the bias of each metric.
+    """Return judgments per system at which the error of people falls to the bias of each metric.
 
     The curve of people is made non-increasing and interpolated over log k. The interval is a percentile bootstrap over
-    systems, within campaigns: pairs share systems, so drawing pairs would claim too much. A metric that is right on
-    every pair is so in every draw; its bias may still be up to u, with (1 - u)^m = (1 - level) / 2 for the
-    m = floor(M / 2) pairs without a common system, and the lower end is where people reach u. Likewise for one that is
-    always wrong.
+    systems within campaigns, because pairs share systems. Where a metric is right on every pair in every draw, its bias
+    may still be up to u, with (1 - u)^m = (1 - level) / 2 for the m = floor(M / 2) pairs without a common system; the
+    lower end is where people reach u. Likewise for a metric that is always wrong.
 
     >>> human = np.array([[0.4, 0.4, 0.4], [0.2, 0.2, 0.2], [0.0, 0.0, 0.0]])
     >>> bias = np.array([[0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
@@ -297,7 +297,7 @@ def break_even(
 
 
 def find_crossing(sizes: FloatArray, curve: FloatArray, bias: FloatArray) -> FloatArray:
-    """Size at which each falling curve (rows x sizes) comes down to its bias; inf if never, NaN if unknown.
+    """Return the size at which each decreasing curve (rows x sizes) reaches its bias; inf if never, NaN if unknown.
 
     >>> find_crossing(np.array([1.0, 100.0]), np.array([[0.4, 0.2]]), np.array([0.3]))
     array([10.])
@@ -332,20 +332,20 @@ def _validate_campaigns(campaigns: Sequence[CampaignErrors], sizes: IntArray | F
 
 
 def _resample_pairs(systems: int, replicates: int, rng: np.random.Generator) -> FloatArray:
-    """How often each pair of different systems comes when systems are drawn with replacement: replicates x pairs."""
+    """Return how often each pair of systems occurs when systems are drawn with replacement: replicates x pairs."""
     counts = bootstrap_counts(rng, replicates, systems, systems)
     first, second = np.triu_indices(systems, 1)
     return np.asarray(counts[:, first] * counts[:, second], dtype=np.float64)
 
 
 def _shared_pairs(campaign: CampaignErrors, metric: int) -> FloatArray:
-    """1 for the pairs on which both people and the metric say something."""
+    """Return 1 for the pairs on which both people and the metric have values, else 0."""
     shared = np.isfinite(campaign.bias[metric]) & np.isfinite(campaign.human).all(axis=0)
     return np.asarray(shared, dtype=np.float64)
 
 
 def _unseen_bias(campaigns: Sequence[CampaignErrors], metric: int, level: float) -> float:
-    """Largest bias that shows in none of the pairs without a common system, with probability (1 - level) / 2."""
+    """Return the largest bias that leaves no error on independent pairs with probability (1 - level) / 2."""
     apart = 0
     for campaign in campaigns:
         used = _shared_pairs(campaign, metric) > 0
@@ -357,7 +357,7 @@ def _unseen_bias(campaigns: Sequence[CampaignErrors], metric: int, level: float)
 def _mean_curves(
     campaigns: Sequence[CampaignErrors], weights: list[FloatArray], metric: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Weighted means over the pairs a metric has: curves of people (rows x sizes) and biases (rows)."""
+    """Return weighted means over the pairs of a metric: curves of people (rows x sizes) and biases (rows)."""
     rows = len(weights[0])
     curve, bias, total = np.zeros((rows, len(campaigns[0].human))), np.zeros(rows), np.zeros(rows)
     for campaign, weight in zip(campaigns, weights, strict=True):

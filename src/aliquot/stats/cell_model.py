@@ -1,10 +1,10 @@
-"""The mixed model of judged cells, kept up to date judgment by judgment.
+"""Mixed model of judged cells with incremental updates.
 
-y_is = mu_s + x_is'b + u_i + e_is with ridge on b, as in stats/mixed_model.py, for decisions while people judge. An
-item's part of the normal equations depends on that item alone: V_i^-1 = (I - rho_i 11') / s2. So a judgment replaces
-one item's part and costs one (M + K) x (M + K) solve, however many came before. Only the share of the item effect,
-which all parts use, needs a pass over all cells; it is made when the number of cells has grown by a tenth. Invariant:
-after any sequence of `put`, the equations equal those built from the table at once, to rounding.
+y_is = mu_s + x_is'b + u_i + e_is with ridge on b, as in mixed_model, for decisions during a campaign. An item's
+contribution to the normal equations depends on that item alone: V_i^-1 = (I - rho_i 11') / s2. A judgment replaces one
+item's contribution and costs one (M + K) x (M + K) solve. The share of the item effect needs a pass over all cells,
+made whenever their number has grown by a tenth. Invariant: after any sequence of `put`, the equations equal those built
+from the table at once, up to rounding.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from aliquot.stats.arrays import FloatArray, IntArray, is_negligible
 from aliquot.stats.mixed_model import item_share
 
 RIDGE = 20.0
-"""Cells that stand for slopes of 0; features have unit variance."""
-_INITIAL_SHARE = 0.3  # share of the item effect before the cells tell it
+"""Prior weight of slopes of 0, in cells; features have unit variance."""
+_INITIAL_SHARE = 0.3  # initial share of the item effect
 _REFRESH_GROWTH = 1.1
 _MIN_RIDGE = 1e-9
-_UPDATE_COST = 400_000  # multiplications that take as long as replacing an item's part
+_UPDATE_COST = 400_000  # multiplications that cost as much as replacing an item's contribution
 
 
 @dataclass(frozen=True, eq=False)
 class CellFit:
-    """What the model says by now: each system's mean over all items, its cells, and the variance of one cell."""
+    """Current estimates: each system's mean over all items, its number of cells, and the variance of one cell."""
 
     values: FloatArray
     counts: IntArray
@@ -34,19 +34,19 @@ class CellFit:
     slopes: FloatArray
 
     def variance(self, counts: FloatArray, population: int) -> FloatArray:
-        """Variances of the means with so many cells, of a finite population."""
+        """Return variances of the means with `counts` cells, with finite population correction."""
         variance: FloatArray = self.noise * np.maximum(1.0 - counts / population, 0.0) / np.maximum(counts, 0.5)
         return variance
 
 
 class CellModel:
-    """Feed it cells with `put`; `fit` gives the present estimates.
+    """Mixed model that takes cells by `put` and gives the estimates by `fit`.
 
     Args:
-        features: N x M x K, what metrics say of every output, without gaps; K may be 0.
-        weight: of the items, for unequal probabilities; 1 on average as they are drawn.
-        ridge: cells that stand for slopes of 0.
-        item_effects: whether items have an effect of their own; without it, and without features: plain means.
+        features: N x M x K metric scores of every output, none missing; K may be 0.
+        weight: Weights of items, for unequal probabilities; 1 on average.
+        ridge: Prior weight of slopes of 0, in cells.
+        item_effects: Whether items have an effect; without it, and without features, the means are plain.
 
     >>> model = CellModel(np.zeros((10, 2, 0)))
     >>> for item in range(6):
@@ -59,7 +59,7 @@ class CellModel:
     def __init__(
         self, features: FloatArray, weight: FloatArray | None = None, *, ridge: float = RIDGE, item_effects: bool = True
     ) -> None:
-        centred = features - features.mean(axis=0, keepdims=True)  # so that a mean over all items is mu alone
+        centred = features - features.mean(axis=0, keepdims=True)  # so that a system's mean over all items is mu_s
         spread = centred.std(axis=(0, 1)) if features.size else np.zeros(0)
         varies = ~is_negligible(spread, np.abs(features).max(axis=(0, 1), initial=0.0))
         self.features: FloatArray = centred[:, :, varies] / spread[varies]
@@ -71,23 +71,23 @@ class CellModel:
         self._ratio = _INITIAL_SHARE / (1.0 - _INITIAL_SHARE) if item_effects else 0.0
         self._matrix, self._right = np.zeros((m + k, m + k)), np.zeros(m + k)
         self._noise, self._cells, self._passed = np.nan, 0, 0
-        self._changed: dict[int, FloatArray] = {}  # rows, and their scores when the equations were last up to date
+        self._changed: dict[int, FloatArray] = {}  # changed rows, with their scores at the last update
 
     def put(self, row: int, system: int, value: float) -> None:
-        """Set a cell's score, in the place of an earlier one."""
+        """Set the score of a cell, replacing an earlier one."""
         if row not in self._changed:
             self._changed[row] = self.scores[row].copy()
         self.counts[system] += not np.isfinite(self.scores[row, system])
         self.scores[row, system] = value
         self._cells = int(self.counts.sum())
         if self._cells >= max(_REFRESH_GROWTH * self._passed, self._passed + 1):
-            # here and not in `fit`, so that what is found depends on the cells alone and not on when it was asked for
+            # Here and not in `fit`, so that estimates depend on the cells only and not on when they are requested.
             self._update()
             self._refresh()
             self._passed = self._cells
 
     def _update(self) -> None:
-        """Bring the equations up to date: the parts of changed items, or, where many changed, all at once."""
+        """Update the normal equations: the contributions of changed items or, if there are many, all."""
         if len(self._changed) * _UPDATE_COST > self._cells * len(self._matrix) ** 2:
             self._rebuild()
         else:
@@ -97,7 +97,7 @@ class CellModel:
         self._changed.clear()
 
     def fit(self) -> CellFit:
-        """Solve for the systems' means and the slopes."""
+        """Return the estimates of the systems' means and the slopes."""
         self._update()
         means, slopes = self._solve()
         whole = self.counts == len(self.scores)
@@ -115,7 +115,7 @@ class CellModel:
         return solution[:m], solution[m:]
 
     def _item(self, row: int, scores: FloatArray, sign: float) -> None:
-        """Add (or take off) an item's part of the normal equations."""
+        """Add (or subtract) an item's contribution to the normal equations."""
         judged = np.flatnonzero(np.isfinite(scores))
         if not len(judged):
             return
@@ -131,7 +131,7 @@ class CellModel:
         self._right[m:] += w * (x.T @ y - rho * total * x_sum)
 
     def _rebuild(self) -> None:
-        """The normal equations from the whole table at once."""
+        """Build the normal equations from the whole table."""
         m = len(self.counts)
         present = np.isfinite(self.scores)
         rows = np.flatnonzero(present.any(axis=1))
@@ -164,7 +164,7 @@ class CellModel:
         effect = filled.sum(axis=1) * self._ratio / (1.0 + present.sum(axis=1) * self._ratio)
         errors = np.where(present, filled - effect[:, None], 0.0) * self.weight[rows][:, None]
         cells = float(present.sum())
-        # The effect of an item takes 1 - 1 / (1 + m ratio) of its m cells: the trace of what is left.
+        # An item effect uses 1 - 1 / (1 + m ratio) degrees of freedom of its m cells (trace of the residual operator).
         used = (1.0 - 1.0 / (1.0 + present.sum(axis=1) * self._ratio)).sum()
         free = cells - used - present.any(axis=0).sum() - min(len(slopes), 0.3 * cells)
         self._noise = float((errors**2).sum() / max(free, 1.0))
