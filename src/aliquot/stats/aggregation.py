@@ -1,4 +1,4 @@
-"""One number out of several judgments to the same question: median, trimmed mean, majority, for all cells at once."""
+"""Aggregation of several judgments per cell: means, medians, majorities, Dawid-Skene, learning curves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, group_me
 
 
 def cell_mean(cells: IntArray, values: FloatArray, size: int) -> FloatArray:
-    """Mean of each cell.
+    """Return the mean of each cell.
 
     >>> cell_mean(np.array([0, 0, 2]), np.array([1.0, 2.0, 5.0]), 3)
     array([1.5, nan, 5. ])
@@ -22,7 +22,7 @@ def cell_mean(cells: IntArray, values: FloatArray, size: int) -> FloatArray:
 
 
 def cell_median(cells: IntArray, values: FloatArray, size: int) -> FloatArray:
-    """Median of each cell; of an even number, the mean of the middle two.
+    """Return the median of each cell; for an even count, the mean of the middle two.
 
     >>> cell_median(np.array([0, 0, 0, 1, 1]), np.array([9.0, 1.0, 2.0, 4.0, 8.0]), 2)
     array([2., 6.])
@@ -36,13 +36,13 @@ def cell_median(cells: IntArray, values: FloatArray, size: int) -> FloatArray:
 
 
 def cell_trimmed_mean(cells: IntArray, values: FloatArray, size: int, share: float = 0.2) -> FloatArray:
-    """Mean of each cell without the lowest and the highest `share` of its values (rounded down to whole values).
+    """Return the mean of each cell without the lowest and the highest `share` of its values (rounded down).
 
     >>> cell_trimmed_mean(np.zeros(5, dtype=int), np.array([0.0, 4.0, 5.0, 6.0, 100.0]), 1)
     array([5.])
     """
     ordered, start, count = _sorted_cells(cells, values, size)
-    # 0.2 * 5 is 1.0000000000000002 or 0.9999999999999999 as the case may be; a whole number is meant.
+    # 0.2 * 5 may be 0.9999999999999999: a whole number is meant.
     cut = np.floor(share * count + 1e-9).astype(np.int64)
     cell_of = np.repeat(np.arange(size), count)
     place = np.arange(len(ordered)) - start[cell_of]
@@ -53,7 +53,7 @@ def cell_trimmed_mean(cells: IntArray, values: FloatArray, size: int, share: flo
 def cell_majority(
     cells: IntArray, labels: IntArray, size: int, kinds: int, weights: FloatArray | None = None
 ) -> tuple[IntArray, FloatArray]:
-    """The most frequent label of each cell and its share of the judgments; -1 where two labels tie or there is none.
+    """Return the most frequent label of each cell and its share; -1 for a tie or an empty cell.
 
     >>> label, share = cell_majority(np.array([0, 0, 0, 1, 1]), np.array([1, 1, 0, 0, 1]), 2, 2)
     >>> label.tolist(), share.round(2).tolist()
@@ -69,32 +69,32 @@ def cell_majority(
 
 
 def _sorted_cells(cells: IntArray, values: FloatArray, size: int) -> tuple[FloatArray, IntArray, IntArray]:
-    """Values sorted inside each cell, where each cell starts, and how many it has."""
+    """Return values sorted within cells, the offset of each cell, and its size."""
     count = np.bincount(cells, minlength=size).astype(np.int64)
     start = np.concatenate([[0], np.cumsum(count)[:-1]]).astype(np.int64)
     return values[np.lexsort((values, cells))], start, count
 
 
-# -- Dawid and Skene (1979): labels, and how each annotator errs, by expectation-maximisation ------------------------
+# -- Dawid and Skene (1979): labels and annotators' confusion matrices by expectation-maximisation  ---
 
 
-_MIN_PROBABILITY = 1e-10  # a probability of 0 would forbid what has happened once; crowd-kit clips at the same value
+_MIN_PROBABILITY = 1e-10  # avoids the logarithm of 0; crowd-kit clips at the same value
 
 
 @dataclass(frozen=True, eq=False)
 class DawidSkene:
-    """What the fit found."""
+    """Fitted Dawid-Skene model."""
 
-    posterior: FloatArray  # the probability of each label for each item (I x K)
-    prior: FloatArray  # how frequent each label is (K)
+    posterior: FloatArray  # probability of each label for each item (I x K)
+    prior: FloatArray  # frequency of each label (K)
     confusion: FloatArray  # confusion[k, j, l], annotator k's probability of saying l where the truth is j (A x K x K)
-    log_likelihood: float  # of all judgments, in the end
-    iterations: int  # how many rounds it took
-    converged: bool  # whether it stopped by itself
+    log_likelihood: float  # of all judgments, at convergence
+    iterations: int  # EM iterations
+    converged: bool  # whether the tolerance was reached
 
     @property
     def accuracy(self) -> FloatArray:
-        """Each annotator's probability of giving the right label: sum_j p_j pi_jj."""
+        """Probability of a correct label, by annotator: sum_j p_j pi_jj."""
         return np.asarray(np.einsum("j,kjj->k", self.prior, self.confusion))
 
 
@@ -108,10 +108,10 @@ def dawid_skene(
     tolerance: float = 1e-8,
     iterations: int = 1000,
 ) -> DawidSkene:
-    """Fit the model to judgments given as three arrays of codes (0, 1, ...), one entry for each judgment.
+    """Fit the Dawid-Skene model to judgments given as arrays of codes (0, 1, ...), one entry per judgment.
 
-    `smoothing` judgments are spread evenly over every entry of a confusion matrix (0: maximum likelihood). The fit
-    stops when the log-likelihood per judgment grows by less than `tolerance`. Every item needs a judgment.
+    `smoothing` judgments are spread evenly over each row of a confusion matrix (0: maximum likelihood). The fit stops
+    when the log-likelihood per judgment grows by less than `tolerance`. Every item needs a judgment.
 
     >>> fit = dawid_skene(np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 2, 0, 1, 2]), np.array([1, 1, 0, 0, 0, 0]))
     >>> fit.posterior.argmax(axis=1).tolist()
@@ -119,7 +119,7 @@ def dawid_skene(
     """
     size, n_annotators = int(items.max()) + 1, int(annotators.max()) + 1
     kinds = int(labels.max()) + 1 if kinds is None else kinds
-    # One row for each annotator and label, one column for each item: both steps are products with this matrix.
+    # A row per annotator and label, a column per item: both EM steps are products with this matrix.
     judgments = sparse.csr_array(
         (np.ones(len(items)), (annotators * kinds + labels, items)), shape=(n_annotators * kinds, size)
     )
@@ -131,7 +131,7 @@ def dawid_skene(
         prior, confusion = _m_step(judgments, posterior, n_annotators, kinds, smoothing)
         posterior, new = _e_step(by_item, prior, confusion)
         rounds += 1
-        # The first round has nothing to compare with; later rounds never lower the likelihood (up to clipping).
+        # The first iteration has no predecessor; later ones never lower the likelihood (up to clipping).
         converged = new - log_likelihood < tolerance * len(items)
         log_likelihood = new
     prior, confusion = _m_step(judgments, posterior, n_annotators, kinds, smoothing)
@@ -141,41 +141,41 @@ def dawid_skene(
 def _m_step(
     judgments: sparse.csr_array, posterior: FloatArray, n_annotators: int, kinds: int, smoothing: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Prior and confusion[k, l, j] (said l, truth j) given the posterior."""
+    """Return prior and confusion[k, l, j] (label l, truth j) given the posterior."""
     counts = (judgments @ posterior).reshape(n_annotators, kinds, kinds) + smoothing / kinds
     counts = np.maximum(counts, _MIN_PROBABILITY)
     return np.maximum(posterior.mean(axis=0), _MIN_PROBABILITY), counts / counts.sum(axis=1, keepdims=True)
 
 
 def _e_step(by_item: sparse.csr_array, prior: FloatArray, confusion: FloatArray) -> tuple[FloatArray, float]:
-    """Posterior and log-likelihood given prior and confusion."""
+    """Return posterior and log-likelihood given prior and confusion."""
     kinds = len(prior)
     joint = by_item @ np.log(confusion).reshape(-1, kinds) + np.log(prior)
     evidence = logsumexp(joint, axis=1, keepdims=True)
     return np.exp(joint - evidence), float(evidence.sum())
 
 
-# -- How wrong a score is with k judgments for each output instead of all of them -------------------------------------
+# -- Learning curves: error of aggregates of k judgments per output  ---
 
 
 Aggregate = Callable[[IntArray], FloatArray]
-"""Takes the rows of the judgments to use, gives a number for each cell; NaN where it cannot."""
+"""Maps rows of judgments to one value per cell, NaN where undefined."""
 
 
 @dataclass(frozen=True)
 class LabelsCurvePoint:
-    """One point of the curve."""
+    """One point of a learning curve."""
 
-    k: int  # judgments for each output
-    wrong: float  # share of decided outputs whose number differs from the truth, mean over draws
+    k: int  # judgments per output
+    wrong: float  # share of decided outputs whose value differs from the truth, mean over draws
     wrong_sd: float  # its standard deviation over draws
-    undecided: float  # share of outputs without a number
+    undecided: float  # share of outputs without a value
     mean_error: float  # mean absolute difference from the truth, over decided outputs
     rms_error: float  # root of the mean squared difference
 
 
 def draw_judgments(cells: IntArray, k: int, rng: np.random.Generator) -> IntArray:
-    """Rows of k judgments of each cell drawn without replacement (all of them where there are fewer), in order.
+    """Draw k judgments of each cell without replacement (all of smaller cells); return their sorted rows.
 
     >>> draw_judgments(np.array([0, 0, 0, 1]), 1, np.random.default_rng(0)).tolist()
     [2, 3]
@@ -196,7 +196,7 @@ def labels_curve(
     repeats: int = 20,
     seed: Seed = 0,
 ) -> tuple[LabelsCurvePoint, ...]:
-    """Draw k judgments for each cell, aggregate them, and compare with the truth, `repeats` times for every k.
+    """Compare aggregates of k random judgments per cell with the truth, averaged over `repeats` draws.
 
     >>> cells, values = np.repeat(np.arange(50), 4), np.tile([1.0, 1.0, 1.0, 0.0], 50)
     >>> mean = lambda rows: np.bincount(cells[rows], values[rows]) / np.bincount(cells[rows])
@@ -210,7 +210,7 @@ def labels_curve(
         errors = np.array(
             [_compare_with_truth(aggregate(draw_judgments(cells, k, rng)), truth, judged) for _ in range(repeats)]
         )
-        defined = errors[np.isfinite(errors).all(axis=1)]  # a draw in which nothing is decided has no error
+        defined = errors[np.isfinite(errors).all(axis=1)]  # draws without a decided output have no error
         undecided = float(errors[:, 1].mean())
         wrong, _, absolute, squared = defined.mean(axis=0).tolist() if len(defined) else [float("nan")] * 4
         spread = float(defined[:, 0].std(ddof=1)) if len(defined) > 1 else float("nan")

@@ -1,7 +1,7 @@
-"""Choices between two systems, as arrays: which two systems were compared, on which cluster, and which won.
+"""Pairwise choices as arrays: which two systems were compared, on which cluster, and which won.
 
-Invariant: choices are sorted by pair, every pair has its lower system first and occurs once, and nothing is kept per
-choice but its cluster and its outcome, so that millions of them are a matter of megabytes.
+Invariant: choices are sorted by pair, every pair has its lower system first and occurs once. Only cluster and outcome
+are stored per choice, so that millions of them take megabytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
 _ROUNDING = 1e-9
-"""Difference of two scores, relative to their size, that is rounding."""
+"""Relative difference of two scores that is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +27,8 @@ class Choices:
 
     systems: int  # number of systems, M
     clusters: int  # number of clusters (items), G; codes are 0 .. G-1
-    pairs: IntArray  # k x 2 systems, the lower first; every pair that was ever compared
-    starts: IntArray  # k + 1 places; the choices of pair k are rows starts[k] .. starts[k+1]
+    pairs: IntArray  # k x 2 systems, the lower first; pairs that were compared
+    starts: IntArray  # k + 1 offsets; the choices of pair k are rows starts[k] .. starts[k+1]
     cluster: NDArray[np.int32]  # the cluster of each choice
     outcome: NDArray[np.int8]  # 1 where the first system of the pair was chosen, -1 where the second was, 0 for a tie
 
@@ -36,13 +36,13 @@ class Choices:
         return len(self.outcome)
 
     def __iter__(self) -> Iterator[tuple[int, int, NDArray[np.int32], NDArray[np.int8]]]:
-        """Give each pair: first and second system, clusters and outcomes of its choices."""
+        """Yield first and second system, clusters and outcomes of each pair."""
         for k, (first, second) in enumerate(self.pairs.tolist()):
             rows = slice(int(self.starts[k]), int(self.starts[k + 1]))
             yield first, second, self.cluster[rows], self.outcome[rows]
 
     def decided(self) -> Choices:
-        """Return the choices that are not ties."""
+        """Return the choices without ties."""
         is_decided = self.outcome != 0
         before = np.concatenate([[0], np.cumsum(is_decided)])
         starts = before[self.starts]
@@ -54,7 +54,7 @@ class Choices:
 
 
 def choices_from_rows(first: IntArray, second: IntArray, outcome: IntArray, cluster: IntArray, systems: int) -> Choices:
-    """Sort single choices by pair; `outcome` is 1 where `first` was chosen, -1 where `second` was, 0 for a tie.
+    """Build from single choices; `outcome` is 1 where `first` was chosen, -1 where `second` was, 0 for a tie.
 
     >>> choices = choices_from_rows(np.array([1, 0]), np.array([0, 1]), np.array([1, 1]), np.array([0, 0]), 2)
     >>> choices.outcome.tolist()
@@ -74,10 +74,10 @@ def choices_from_rows(first: IntArray, second: IntArray, outcome: IntArray, clus
 
 
 def choices_from_scores(scores: FloatArray, cluster: IntArray, margin: float = 0.0, *, ties: bool = True) -> Choices:
-    """Compare the systems of each row in pairs: the higher score is chosen, within `margin` it is a tie.
+    """Build from rows of scores: the higher score is chosen; differences of at most `margin` are ties.
 
     Rows are one annotator's judgments on one item, or ballots (minus the ranks; 1 best, 0, -1 worst). With `ties=False`
-    equal scores say nothing, as the middle ones of a best-worst ballot.
+    equal scores are skipped, like the unnamed systems of a best-worst ballot.
 
     >>> choices = choices_from_scores(np.array([[3.0, 1.0, np.nan], [2.0, 2.0, 5.0]]), np.array([0, 1]))
     >>> [(a, b, outcome.tolist()) for a, b, _, outcome in choices]
@@ -112,14 +112,14 @@ def choices_from_scores(scores: FloatArray, cluster: IntArray, margin: float = 0
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Counts of choices: `wins[a, b]` times a was chosen over b, `ties[a, b]` times neither (symmetric)."""
+    """Counts of choices: `wins[a, b]` of a over b, `ties[a, b]` of neither (symmetric)."""
 
     wins: IntArray
     ties: IntArray
 
     @property
     def compared(self) -> IntArray:
-        """How often every two systems were compared."""
+        """Number of choices of every pair."""
         return self.wins + self.wins.T + self.ties
 
 
@@ -138,7 +138,7 @@ def tally(choices: Choices) -> Tally:
 
 
 def system_outcomes(choices: Choices, system: int) -> tuple[FloatArray, IntArray]:
-    """Values (1 won, 1/2 tie, 0 lost) and clusters of all choices that a system took part in.
+    """Return values (1 won, 1/2 tie, 0 lost) and clusters of all choices with a system.
 
     >>> choices = choices_from_scores(np.array([[3.0, 1.0, 2.0]]), np.array([0]))
     >>> system_outcomes(choices, 2)[0].tolist()
@@ -153,12 +153,12 @@ def system_outcomes(choices: Choices, system: int) -> tuple[FloatArray, IntArray
     return np.concatenate(values), np.concatenate(parts)
 
 
-# -- The graph of comparisons: counts of pairs, connected parts, and whether finite scores fit best ----------------
+# -- The graph of comparisons: counts of pairs, connected components, existence of the maximum ------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class PairCounts:
-    """Wins of first and second and ties of each pair, as numbers that need not be whole."""
+    """Wins of first and second and ties of each pair; not necessarily whole."""
 
     first: IntArray
     second: IntArray
@@ -167,7 +167,7 @@ class PairCounts:
     tied: FloatArray
 
     def with_prior(self, prior: float) -> PairCounts:
-        """Add so many choices to every pair, half of them won by either side."""
+        """Add `prior` choices to every pair, half of them won by either side."""
         return PairCounts(self.first, self.second, self.won + prior / 2, self.lost + prior / 2, self.tied)
 
 
@@ -182,7 +182,7 @@ def count_outcomes(choices: Choices) -> PairCounts:
 
 
 def connected_parts(counts: PairCounts, systems: int) -> IntArray:
-    """Number the connected parts by their first system."""
+    """Label the connected components, in order of their first system."""
     return _label_parts(counts.first, counts.second, systems)
 
 
@@ -196,11 +196,11 @@ def _label_parts(rows: IntArray, columns: IntArray, systems: int, *, strong: boo
 
 
 def has_finite_maximum(counts: PairCounts, systems: int, *, davidson: bool = False) -> bool:
-    """Tell whether finite scores maximise the likelihood (Ford 1957).
+    """Return whether finite scores maximise the likelihood (Ford 1957).
 
-    They do where, within each connected part, every system reaches every other by a chain of wins. A tie counts as half
-    a win of each, so it links both ways. Davidson's model could still let ties and scores grow together, unless some
-    pair was decided both ways.
+    They do if, within each component, every system reaches every other by a chain of wins. A tie links both ways, as
+    half a win each. In Davidson's model ties and scores could still diverge together unless some pair was decided both
+    ways.
     """
     if davidson and not ((counts.won > 0) & (counts.lost > 0)).any():
         return False
@@ -212,7 +212,7 @@ def has_finite_maximum(counts: PairCounts, systems: int, *, davidson: bool = Fal
 
 
 def systems_without_spread(counts: PairCounts, systems: int, df: float) -> BoolArray:
-    """Systems whose uncertainty cannot be seen: never decided for or against, or all in one cluster."""
+    """Return which systems have no measurable uncertainty: without decided choices, or with a single cluster."""
     decided = counts.won + counts.lost
     seen = np.zeros(systems)
     np.add.at(seen, counts.first, decided)
@@ -221,7 +221,7 @@ def systems_without_spread(counts: PairCounts, systems: int, df: float) -> BoolA
 
 
 def resample_has_maximum(counts: PairCounts, systems: int, component: IntArray, *, davidson: bool = False) -> bool:
-    """Tell whether a resample has a maximum and keeps every component of the data in one part."""
+    """Return whether a resample has a maximum and connects the same systems as the data."""
     nonempty = counts.won + counts.lost + counts.tied > 0
     drawn = PairCounts(
         counts.first[nonempty],
@@ -234,11 +234,11 @@ def resample_has_maximum(counts: PairCounts, systems: int, component: IntArray, 
     return whole and has_finite_maximum(drawn, systems, davidson=davidson)
 
 
-# -- Tests of preferences: is one of two systems chosen more often? --------------------------------------------------
+# -- Sign tests of preferences ----------------------------------------------------------------------------------------
 
 
 _MAX_ADDITIONS = 20_000_000
-"""Additions that the exact distribution of the clustered test may take."""
+"""Maximum number of additions for the exact distribution of the clustered test."""
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ class McNemar:
 
 
 def sign_test(wins: IntArray | int, losses: IntArray | int) -> FloatArray:
-    """Exact two-sided sign test of wins against losses, ties left out: min(1, 2 P(X <= min(w, l))), X ~ Bin(w+l, 1/2).
+    """Return exact two-sided sign tests without ties: min(1, 2 P(X <= min(w, l))), X ~ Bin(w+l, 1/2).
 
     >>> sign_test(np.array([98, 86]), np.array([38, 62])).round(8)  # Czech, German
     array([2.700000e-07, 5.831193e-02])
@@ -270,12 +270,12 @@ def _binomial_cdf(k: IntArray | int, n: IntArray | int) -> FloatArray:
 
 
 def clustered_sign_test(net: IntArray) -> float:
-    """Two-sided sign test over clusters: is the total as uneven if each cluster's wins and losses are exchanged?
+    """Return the two-sided sign test over clusters, whose wins and losses are exchanged as a whole.
 
-    `net` is wins minus losses in each cluster. The distribution of the total under all sign flips is exact: clusters of
-    equal |net| make a binomial, and the binomials are convolved. Where that would be long (many thousands of clusters),
-    the normal limit z = sum net / sqrt(sum net^2) takes its place, the clustered McNemar test of Obuchowski (1998) with
-    the variance under the null hypothesis. NaN where every net is 0.
+    `net` is wins minus losses of each cluster. The distribution of the total under all sign flips is exact: clusters of
+    equal |net| make a binomial, and the binomials are convolved. With many thousands of clusters the normal limit z =
+    sum net / sqrt(sum net^2) is used instead, the clustered McNemar test of Obuchowski (1998) with the variance under
+    the null hypothesis. NaN where every net is 0.
 
     >>> clustered_sign_test(np.array([3, 3])), round(float(sign_test(6, 0)), 3)  # two items are not six
     (0.5, 0.031)
@@ -287,7 +287,7 @@ def clustered_sign_test(net: IntArray) -> float:
     if observed == 0:
         return 1.0
     values, counts = np.unique(sizes, return_counts=True)
-    end = (total - observed) // 2  # the lower tail: at most so much of the total stands on the other side
+    end = (total - observed) // 2  # lower tail: at most this much of the total is on the other side
     if len(values) == 1:
         return min(1.0, 2 * float(_binomial_cdf(end // int(values[0]), int(counts[0]))))
     if float(counts.sum() - counts.max()) * (end + 1) > _MAX_ADDITIONS:
@@ -297,7 +297,7 @@ def clustered_sign_test(net: IntArray) -> float:
 
 
 def pair_sign_tests(choices: Choices) -> tuple[FloatArray, IntArray]:
-    """Clustered sign tests of every pair (NaN where nothing was decided), and wins minus losses of the row.
+    """Return clustered sign tests of every pair (NaN without decided choices), and wins minus losses of the row.
 
     >>> p, net = pair_sign_tests(choices_from_scores(np.array([[3.0, 1.0], [2.0, 1.0]]), np.array([0, 1])))
     >>> float(p[0, 1]), int(net[1, 0])
@@ -313,10 +313,10 @@ def pair_sign_tests(choices: Choices) -> tuple[FloatArray, IntArray]:
 
 
 def informative_clusters(choices: Choices) -> IntArray:
-    """Number of clusters that a difference of two systems rests on, systems x systems.
+    """Return the number of clusters that inform each difference of systems, systems x systems.
 
-    That is the smallest of three numbers: clusters in which the two systems' wins minus losses differ, and those in
-    which each system won or lost.
+    It is the smallest of three numbers: clusters in which the systems' wins minus losses differ, and those in which
+    each system won or lost.
 
     >>> scores = np.array([[2.0, 1.0, 1.0], [2.0, 2.0, 1.0], [1.0, 1.0, 1.0]])
     >>> informative_clusters(choices_from_scores(scores, np.arange(3)))
@@ -338,10 +338,10 @@ def informative_clusters(choices: Choices) -> IntArray:
 
 
 def _lower_tail(values: IntArray, counts: IntArray, end: int) -> FloatArray:
-    """Probabilities of 0, ..., end for the sum of v Bin(k_v, 1/2) over the distinct sizes v."""
+    """Return the probabilities of 0, ..., end for the sum of v Bin(k_v, 1/2) over the distinct sizes v."""
     from scipy.stats import binom  # noqa: PLC0415  (slow to import)
 
-    order = np.argsort(-counts, kind="stable")  # the commonest size starts, at no cost
+    order = np.argsort(-counts, kind="stable")  # the most frequent size needs no convolution
     density = np.zeros(end + 1)
     density[0] = 1.0
     for row in order:
@@ -358,7 +358,7 @@ def _lower_tail(values: IntArray, counts: IntArray, end: int) -> FloatArray:
 
 
 def mcnemar(only_a: int, only_b: int) -> McNemar:
-    """McNemar's test from the outputs that only one of two systems got right.
+    """Run McNemar's test on the outputs that only one of two systems got right.
 
     chi2 = max(0, |b - c| - 1)^2 / (b + c), one degree of freedom; the exact p is the sign test's.
 

@@ -1,7 +1,7 @@
-"""Means and shares of judgments that come in clusters: three people's choices on one item are not three items.
+"""Means and shares of clustered judgments: three choices on one item are not independent.
 
-Invariant: the variance is never below that of independent judgments, so that a lucky pattern within few clusters cannot
-pass for precision; with one judgment per cluster everything reduces to the textbook formula.
+Invariant: the variance is never below that of independent judgments, because few clusters may agree by chance; with one
+judgment per cluster everything reduces to the textbook formula.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ROUNDING = 1e-14
 
 @dataclass(frozen=True)
 class ClusteredMean:
-    """A mean with its interval; `n` judgments in `clusters` clusters. Ends are NaN where no spread could be seen."""
+    """A mean with its interval; `n` judgments in `clusters` clusters. Ends are NaN where the spread is unknown."""
 
     mean: float
     se: float
@@ -43,7 +43,7 @@ class ClusteredShare:
 
 
 def normal_quantile(level: float) -> float:
-    """Half width of a central interval of the standard normal distribution.
+    """Return the half width of a central interval of the standard normal distribution.
 
     >>> round(normal_quantile(0.95), 2)
     1.96
@@ -53,7 +53,7 @@ def normal_quantile(level: float) -> float:
 
 
 def student_quantile(level: float, df: float) -> float:
-    """Half width of a central interval of Student's distribution; NaN without a degree of freedom.
+    """Return the half width of a central interval of Student's t distribution; NaN for df <= 0.
 
     >>> round(student_quantile(0.95, 10), 2)
     2.23
@@ -63,7 +63,7 @@ def student_quantile(level: float, df: float) -> float:
 
 
 def clustered_share(values: FloatArray, cluster: IntArray, level: float = 0.95) -> ClusteredShare:
-    """Share of judgments (1 yes, 0 no, 1/2 a tie) with the interval of Korn and Graubard for clustered judgments.
+    """Return a share of judgments (1 yes, 0 no, 1/2 tie) with the Korn-Graubard interval for clusters.
 
     The variance of the share over clusters is g/(g-1) sum_c e_c^2 / n^2 with e_c = sum in c of (v - p), times
     (t_{g-1} / t_{n-1})^2 for few clusters. Where all judgments are equal the effective size is the number of clusters.
@@ -80,10 +80,10 @@ def clustered_share(values: FloatArray, cluster: IntArray, level: float = 0.95) 
 
 
 def clustered_difference(values: FloatArray, cluster: IntArray, level: float = 0.95) -> ClusteredShare:
-    """Difference of two paired shares (1 only the first, -1 only the second, 0 both or none), with Tango's interval.
+    """Return a difference of paired shares (1 only first, -1 only second, 0 both or none) with Tango's interval.
 
-    The interval takes n* = n / deff pairs, deff the variance over clusters by that of independent pairs, as in
-    `clustered_share`.
+    The interval uses n* = n / deff pairs, with deff the ratio of the variance over clusters to that of independent
+    pairs, as in `clustered_share`.
 
     >>> gap = clustered_difference(np.array([1.0] * 3 + [0.0] * 17), np.arange(20))
     >>> gap.share, round(gap.low, 3), round(gap.high, 3)
@@ -99,7 +99,7 @@ def clustered_difference(values: FloatArray, cluster: IntArray, level: float = 0
 
 @dataclass(frozen=True)
 class _MeanVariance:
-    """A mean, its variance if judgments were independent (`plain`), and over clusters; NaN for a single cluster."""
+    """A mean with its variance for independent judgments (`plain`) and over clusters; NaN for a single cluster."""
 
     mean: float
     plain: float
@@ -124,7 +124,7 @@ def _mean_variance(values: FloatArray, cluster: IntArray, level: float) -> _Mean
 
 
 def clustered_mean(values: FloatArray, cluster: IntArray, level: float = 0.95) -> ClusteredMean:
-    """Mean of judgments with a t interval over clusters, Var = g/(g-1) sum_c e_c^2 / n^2, g - 1 degrees of freedom.
+    """Return a mean with a t interval over clusters, Var = g/(g-1) sum_c e_c^2 / n^2, g - 1 degrees of freedom.
 
     The standard error and interval are NaN for one cluster, and where all values are equal.
 
@@ -146,13 +146,13 @@ def clustered_mean(values: FloatArray, cluster: IntArray, level: float = 0.95) -
 
 
 def _cluster_sums(deviations: FloatArray, cluster: IntArray) -> tuple[FloatArray, int]:
-    """Sum of the deviations in each cluster that occurs, and how many do."""
+    """Return the sum of deviations of each non-empty cluster, and their number."""
     counts = np.bincount(cluster)
     sums = np.bincount(cluster, deviations)
     return np.asarray(sums[counts > 0], dtype=np.float64), int(np.count_nonzero(counts))
 
 
-# -- Two groups, before and after: did one change more than the other? -----------------------------------------------
+# -- Change from before to after in two groups -------------------------------------------------------------------------
 
 
 _MIN_EXPECTED = 5.0
@@ -160,7 +160,7 @@ _MIN_EXPECTED = 5.0
 
 @dataclass(frozen=True)
 class ChangeTest:
-    """Change in two groups: means, their difference with interval, shares that improved, and how alike they began."""
+    """Change in two groups: means, difference with interval, shares improved, and baseline difference."""
 
     n_first: int
     n_second: int
@@ -188,10 +188,10 @@ def change_test(
     equal_variances: bool = False,
     level: float = 0.95,
 ) -> ChangeTest:
-    """Compare the change of two groups.
+    """Compare the change from before to after of two groups.
 
-    `second` marks the people of the second group; NaN leaves a person out. Welch's t test, or Student's with
-    `equal_variances`; p is NaN for fewer than two people in a group or without spread.
+    `second` marks members of the second group; NaN excludes a person. Welch's t test, or Student's with
+    `equal_variances`; p is NaN for fewer than two people in a group or without variance.
 
     >>> test = change_test(np.zeros(6), np.array([1.0, 2, 3, 4, 5, 6]), np.arange(6) > 2)
     >>> test.difference, round(test.p, 3)
@@ -230,9 +230,9 @@ def change_test(
 
 
 def proportions_test(yes_first: int, n_first: int, yes_second: int, n_second: int) -> float:
-    """Two-sided p that two shares are the same: chi-square without continuity correction, Fisher where cells are small.
+    """Return the two-sided p-value of equal shares: chi-square without correction, Fisher's for small cells.
 
-    NaN where a group is empty; 1 where everybody, or nobody, says yes.
+    NaN for an empty group; 1 if all or none say yes.
 
     >>> round(proportions_test(18, 43, 9, 38), 3)  # 42 % against 23 %
     0.083
@@ -253,7 +253,7 @@ def proportions_test(yes_first: int, n_first: int, yes_second: int, n_second: in
 def _two_sample_t_test(
     first: FloatArray, second: FloatArray, level: float, size: float, *, equal_variances: bool
 ) -> dict[str, float]:
-    """Student's or Welch's test and interval; NaN below two people in a group or without any spread."""
+    """Return Student's or Welch's test and interval; NaN below two values in a group or without variance."""
     if min(len(first), len(second)) < 2 or (is_constant(first, scale=size) and is_constant(second, scale=size)):
         return dict.fromkeys(("low", "high", "t", "df", "p"), float("nan"))
     from scipy.stats import ttest_ind  # noqa: PLC0415  (slow to import)

@@ -1,11 +1,11 @@
-"""Confidence sequences: intervals that may be looked at after every judgment, and stopped at any of them.
+"""Confidence sequences (valid at every step at once), and Hoeffding and Bernstein intervals.
 
 Invariant: with probability at least `level`, the true mean lies in the interval at every step at once (`betting`:
-exactly, for values in a known range, in random order; `asymptotic`: in the limit). Betting works on values scaled to
-[0, 1]. Against each candidate mean m one gambler bets that the mean is higher, one that it is lower. If m is true the
-game is fair, and each gets rich (2 / alpha times the stake) with probability at most alpha / 2 (Ville's inequality); a
-candidate against which somebody got rich is discarded. The upper bound of x is one minus the lower bound of 1 - x, so
-arrays begin with an axis of two: the values and their mirror image.
+exactly, for bounded values in random order; `asymptotic`: in the limit). Betting works on values scaled to [0, 1].
+Against each candidate mean m one capital process bets on a higher mean, another on a lower one. If m is true, both are
+martingales, and each exceeds 2 / alpha with probability at most alpha / 2 (Ville's inequality); candidates whose
+capital exceeds it are rejected. The upper bound of x is one minus the lower bound of 1 - x, so arrays begin with an
+axis of two: the values and their mirror image.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
 
 def error_rate(level: float) -> float:
-    """Return 1 - level, the share of intervals that may miss, or say why the level cannot be.
+    """Return 1 - level; raise OptionError for a level outside (0, 1).
 
     >>> error_rate(0.75)
     0.25
@@ -32,7 +32,7 @@ def error_rate(level: float) -> float:
 
 
 def hoeffding_half_width(n: IntArray | int, population: int, value_range: float, level: float = 0.95) -> FloatArray:
-    """Half width R sqrt(k log(2 / delta) / (2 n)) for the mean of n values out of N, k = 1 - (n - 1) / N.
+    """Return the half width R sqrt(k log(2 / delta) / (2 n)) for the mean of n of N values, k = 1 - (n - 1) / N.
 
     Hoeffding (1963) with the factor k of Serfling (1974), corollary 1.1, for drawing without replacement. R is the
     largest possible value minus the smallest; for a difference of two scores, twice theirs.
@@ -54,10 +54,10 @@ def hoeffding_half_width(n: IntArray | int, population: int, value_range: float,
 def bernstein_half_width(
     sd: FloatArray | float, n: IntArray | int, value_range: float, level: float = 0.95
 ) -> FloatArray:
-    """Half width s sqrt(2 log(3 / delta) / n) + 3 R log(3 / delta) / n: empirical Bernstein.
+    """Return the empirical Bernstein half width s sqrt(2 log(3 / delta) / n) + 3 R log(3 / delta) / n.
 
-    Audibert, Munos and Szepesvari (2009), theorem 1, with the usual divisor n - 1 in s, which is a little wider. It
-    holds also without replacement (Hoeffding 1963, theorem 4), but does not shrink as n comes near to N.
+    Audibert, Munos and Szepesvari (2009), theorem 1, with divisor n - 1 in s (slightly wider). Also valid without
+    replacement (Hoeffding 1963, theorem 4), without a finite population correction.
 
     >>> bernstein_half_width(np.array([0.05, 0.3]), n=200, value_range=1.0).round(3).tolist()
     [0.072, 0.122]
@@ -72,7 +72,7 @@ def bernstein_half_width(
 
 
 def _validate_sizes(n: IntArray | int) -> FloatArray:
-    """Return sample sizes as floats, 0 as NaN: from nothing there is no interval."""
+    """Return sample sizes as floats, 0 as NaN: no values, no interval."""
     sizes = np.asarray(n, dtype=np.float64)
     if np.any(sizes < 0.0):
         raise OptionError(f"n is {n}; a sample has 0 values or more")
@@ -85,18 +85,18 @@ def _validate_range(value_range: float) -> float:
     return value_range
 
 
-# -- Confidence sequences: intervals that may be looked at after every judgment, and stopped at any of them ----------
+# -- Confidence sequences ------------------------------------------------------------------------------------------
 
 
 MAX_LOSS_SHARE = 0.9
-"""c, the largest share of its capital that a bet may lose; near 1, since narrow data are the usual case."""
+"""c, the largest share of the capital that a bet may lose; near 1 because narrow data are the usual case."""
 MAX_CAPITAL = 1e250
-"""Capital above it is given away, so that no product overflows; giving away keeps the sequence valid."""
+"""Cap of the capital, against overflow; it keeps the sequence valid."""
 
 
 @dataclass(frozen=True)
 class ConfidenceSequence:
-    """Bounds at every step, steps first; the same shape as the values they came from."""
+    """Bounds at every step (first axis), in the shape of the values."""
 
     lower: FloatArray
     upper: FloatArray
@@ -104,11 +104,11 @@ class ConfidenceSequence:
 
 @dataclass(frozen=True)
 class BettingState:
-    """What the gamblers know after some values of each of several series; `update` returns the next state.
+    """State of betting sequences of several series; `update` returns the next state.
 
-    The candidates [0, 1] are cut into equal cells; within a cell all candidates face the same bet, so that the
-    logarithm of the capital is concave in m and the straight line between its values at the two ends lies below it:
-    where the line is rich, the gambler is. That makes the bounds safe and far finer than the cells.
+    The candidates [0, 1] are divided into equal cells with one bet per cell, so that the log capital is concave in m
+    and bounded below by its chord. Where the chord exceeds the limit, so does the capital: bounds are conservative and
+    much finer than the cells.
     """
 
     population: IntArray
@@ -125,20 +125,20 @@ class BettingState:
 
     @property
     def refuted(self) -> BoolArray:
-        """Whether the values seen contradict a series' bets: bad luck (probability <= alpha), or no random order."""
+        """Whether a series' bounds contradict each other: chance (probability <= alpha) or non-random order."""
         (least, most), (below, above) = self._possible(), (self.floor[0], 1.0 - self.floor[1])
         is_refuted: BoolArray = (below > above) | (below > most) | (above < least)
         return is_refuted
 
     @property
     def lower(self) -> FloatArray:
-        """Lower bound of each series' mean, the highest so far (where refuted: what is possible at all)."""
+        """Lower bound of each series' mean, non-decreasing (where refuted: the smallest possible mean)."""
         least = self._possible()[0]
         return self._scaled(np.where(self.refuted, least, np.maximum(self.floor[0], least)))
 
     @property
     def upper(self) -> FloatArray:
-        """Upper bound of each series' mean, the lowest so far (where refuted: what is possible at all)."""
+        """Upper bound of each series' mean, non-increasing (where refuted: the largest possible mean)."""
         most = self._possible()[1]
         return self._scaled(np.where(self.refuted, most, np.minimum(1.0 - self.floor[1], most)))
 
@@ -160,7 +160,7 @@ class BettingState:
         return replace(self, t=t, total=total, squares=squares, at_left=at_left, at_right=at_right, floor=floor)
 
     def _possible(self) -> tuple[FloatArray, FloatArray]:
-        """Return the least and the greatest mean that the values not yet seen allow."""
+        """Return the smallest and the largest mean that the remaining values allow."""
         return self.total / self.population, (self.total + (self.population - self.t)) / self.population
 
     def _scaled(self, unit: FloatArray) -> FloatArray:
@@ -189,7 +189,7 @@ def start_betting(
     grid: int = 200,
     target: int = 100,
 ) -> BettingState:
-    """Return the state before any value, for `series` side by side; feed it by `update`, read `lower` and `upper`.
+    """Return the initial state of `series` betting sequences; `update` it and read `lower` and `upper`.
 
     >>> state = start_betting(population=1000, low=0, high=1, series=2)
     >>> state.update(np.array([0.2, 0.9])).upper.round(4).tolist()
@@ -228,14 +228,14 @@ def betting_sequence(
     grid: int = 200,
     target: int = 100,
 ) -> ConfidenceSequence:
-    """Return bounds of the population mean after each of x_1 ... x_t, drawn in random order without replacement.
+    """Return betting bounds of the population mean after each of x_1 ... x_t, drawn without replacement.
 
     Waudby-Smith and Ramdas (2024), "Estimating means of bounded random variables by betting", hedged capital, without
-    replacement: m_t = (N m - S_{t-1}) / (N - t + 1), K_t(m) = prod(1 + l_t (x_t - m_t)), m discarded once max(K+ / 2,
-    K- / 2) >= 1 / alpha. Bets l_t = sqrt(2 log(2 / alpha) / (v_{t-1} max(t, target))), v_{t-1} the variance of the
-    values before (with one of 1/4 made up), at most c / m_t: theirs but for max(t, target) in place of t log(1 + t),
-    which is narrower over the sizes people can pay for; `target` must not be chosen by looking at x. Means that the
-    values left cannot reach are discarded too. `x` is steps x series, NaN where a series has no value.
+    replacement: m_t = (N m - S_{t-1}) / (N - t + 1), K_t(m) = prod(1 + l_t (x_t - m_t)), m rejected once max(K+ / 2, K-
+    / 2) >= 1 / alpha. Bets l_t = sqrt(2 log(2 / alpha) / (v_{t-1} max(t, target))), at most c / m_t, v_{t-1} the
+    variance of the values before (with a prior value of 1/4). max(t, target) in place of their t log(1 + t) is narrower
+    at affordable sizes; `target` must not depend on x. Means that the remaining values cannot reach are rejected too.
+    `x` is steps x series, NaN where a series has no value.
 
     >>> x = np.random.default_rng(1).permutation(np.repeat([0.0, 1.0], [300, 700]))
     >>> bounds = betting_sequence(x, population=1000, low=0, high=1)
@@ -257,14 +257,14 @@ def betting_sequence(
 def _update_capital(state: BettingState, value: FloatArray, present: BoolArray) -> tuple[FloatArray, FloatArray]:
     """Return the capital at both ends of every cell after one more value."""
     step = state.t + 1.0
-    variance = (0.25 + state.squares) / step  # of the step - 1 values before and one made up, so never 0
+    variance = (0.25 + state.squares) / step  # of the step - 1 values before and a prior value, so never 0
     wish = np.sqrt(2.0 * math.log(2.0 / state.alpha) / (variance * np.maximum(step, state.target)))
     left_over = np.maximum(state.population - state.t, 1.0)
     grid = state.at_right.shape[-1]
     ends = np.arange(1, grid + 1) / grid
     seen = np.stack([state.total, state.t - state.total])[..., None]
-    # The conditional mean m_t at the right end, the largest of the cell, limits the bet of the cell to c / m_t. A cell
-    # whose m_t is negative is impossible; its gambler gets the full wish, and no factor falls below 1.
+    # The conditional mean m_t at the right end, the largest of the cell, limits the bet to c / m_t. A cell with
+    # negative m_t is impossible; its bet is not limited, and no factor falls below 1.
     mean = ((state.population / left_over)[:, None] * ends) - seen / left_over[:, None]
     bet = MAX_LOSS_SHARE / np.maximum(mean, (MAX_LOSS_SHARE / wish)[:, None])
     bet *= present[:, None]
@@ -278,9 +278,9 @@ def _update_capital(state: BettingState, value: FloatArray, present: BoolArray) 
 
 
 def _lowest_candidate(at_left: FloatArray, at_right: FloatArray, rich: float) -> FloatArray:
-    """Return the least candidate kept, by the chord of log capital in its cell (the mean 1 is never discarded)."""
+    """Return the smallest candidate that is not rejected, by the chord of log capital in its cell."""
     cell = np.argmax(at_right < rich, axis=-1)[..., None]
-    with np.errstate(divide="ignore", invalid="ignore"):  # capital that underflowed to 0 discards nothing
+    with np.errstate(divide="ignore", invalid="ignore"):  # capital that underflowed to 0 rejects nothing
         left, right = (np.log(np.take_along_axis(capital, cell, axis=-1)) for capital in (at_left, at_right))
         over = left - math.log(rich)
         share = np.where(over > 0.0, over / (left - right), 0.0)
@@ -298,18 +298,17 @@ def asymptotic_sequence(
     """Return mean_t -+ sqrt(2 (t s^2 r^2 + 1) / (t^2 r^2) log(sqrt(t s^2 r^2 + 1) / alpha)), for any estimate.
 
     Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), "Time-uniform central limit theory and asymptotic confidence
-    sequences", proposition 2.5. For estimates with proxies, sd_t is that of the residuals. Asymptotic in the first
-    look: the chance of ever missing from t_0 on tends to at most alpha as t_0 grows. Look from 30 values on and do not
-    intersect with earlier bounds. Simulated with N = 1000, 1 to 5 % of paths of skewed scores missed somewhere, but a
-    fifth and more of those with rare errors (3 %): there, use `betting_sequence`.
+    sequences", proposition 2.5. For estimates with proxies, sd_t is that of the residuals. Asymptotic in the first look
+    t_0: start at 30 values or more and do not intersect with earlier bounds. Simulated with N = 1000, 1 to 5 % of paths
+    of skewed scores missed somewhere, but a fifth and more of those with rare errors (3 %): use `betting_sequence`
+    there.
 
     With `population` N (simple random sampling without replacement), f = t / N and u = t / (1 - f), the half width is
-    (1 - f) sqrt(2 (u s^2 r^2 + 1) / (t^2 r^2) log(sqrt(u s^2 r^2 + 1) / alpha)). Why: for looks between fixed shares of
-    N, centred sums tend to a Brownian bridge as N grows (Rosen 1964); divided by 1 - f that is a Brownian motion at
-    time u, for which the mixture bound is exact, and mean_t - mean is 1 - f times it over t. So it is asymptotic at
-    both ends, also in the values not yet seen: 30 at least. It spends the reserve that the plain form has without
-    replacement: 5 to 9 % of those paths missed. (A mere factor sqrt(1 - f) forgets the faster clock, and misses more.)
-    `sd_t` is the deviation of one value, not of the mean, with divisor t - 1; r is fixed beforehand, see `tune_rho`.
+    (1 - f) sqrt(2 (u s^2 r^2 + 1) / (t^2 r^2) log(sqrt(u s^2 r^2 + 1) / alpha)). Reason: centred sums tend to a
+    Brownian bridge (Rosen 1964), which divided by 1 - f is a Brownian motion at time u, for which the mixture bound is
+    exact. It is asymptotic also in the values not yet seen (30 at least) and less conservative than the plain form: 5
+    to 9 % of those paths missed. (The factor sqrt(1 - f) alone ignores the faster clock, and misses more.) `sd_t` is
+    the deviation of one value, with divisor t - 1; r is fixed beforehand, see `tune_rho`.
 
     >>> bounds = asymptotic_sequence(0.6, 0.2, np.array([50, 200]), rho=tune_rho(sd=0.2, target=200))
     >>> bounds.upper.round(3).tolist()
@@ -323,16 +322,16 @@ def asymptotic_sequence(
         raise OptionError(f"rho is {rho}; it must be > 0, for instance tune_rho(sd, target)")
     rest = np.ones_like(sizes) if population is None else 1.0 - sizes / population
     gained = sizes * (np.asarray(sd_t, dtype=np.float64) * r) ** 2
-    clock = gained / np.where(rest > 0.0, rest, 1.0)  # at t = N the bounds meet, whatever the clock
+    clock = gained / np.where(rest > 0.0, rest, 1.0)  # at t = N the half width is 0 for any clock
     half = rest * np.sqrt(2.0 * (clock + 1.0) * (0.5 * np.log1p(clock) - math.log(alpha))) / (sizes * r)
     return ConfidenceSequence(lower=mean_t - half, upper=mean_t + half)
 
 
 def tune_rho(sd: FloatArray | float, target: int, level: float = 0.95, population: int | None = None) -> FloatArray:
-    """Return the rho at which `asymptotic_sequence` is narrowest at `target` values, for a guess of their deviation.
+    """Return the rho at which `asymptotic_sequence` is narrowest at `target` values with deviation `sd`.
 
-    The half width depends on y = t s^2 r^2 and is least where y + 1 = -W(-alpha^2 / e), W the lower branch of Lambert's
-    function (Waudby-Smith et al. 2024). Guess `sd` once, from a pilot or past data, not anew at every look.
+    The half width depends on y = t s^2 r^2 and is smallest where y + 1 = -W(-alpha^2 / e), W the lower branch of
+    Lambert's function (Waudby-Smith et al. 2024). Choose `sd` once, from a pilot or past data, not at every look.
 
     >>> float(tune_rho(sd=0.2, target=200).round(3))
     1.013
@@ -348,25 +347,23 @@ def tune_rho(sd: FloatArray | float, target: int, level: float = 0.95, populatio
 
 
 FIRST_LOOK = 30
-"""Values from which an asymptotic sequence is looked at."""
-_POOLED_VALUES = (
-    8.0  # values that the other series' variance counts as, so that a series without spread yet is not certain
-)
-_MIN_CLOCK_RATIO = 15.0  # those before weigh together at least this many times as much as the next value
+"""Minimum number of values for an asymptotic sequence."""
+_POOLED_VALUES = 8.0  # prior weight of the pooled variance, so that a series without variance yet is not certain
+_MIN_CLOCK_RATIO = 15.0  # the previous values have at least this many times the weight of the next one
 
 
 @dataclass(frozen=True)
 class AsymptoticState:
-    """Running asymptotic sequences of several series, each from its own values; `update` returns the next state.
+    """State of asymptotic sequences of several series; `update` returns the next state.
 
-    Values need no range and no equal weights: each must have, given those before it, the mean that is sought. So a
-    value may be weighted by its inclusion probability and be less a prediction learned from the values before. Values
-    may have a known `precision` l, their variance being s^2 / l: they are averaged with weights w <= l, and the sum of
-    the w is the clock, since the variance of the mean is then at most s^2 / clock. Near the end of a finite population
-    l grows without bound; w is held at a fifteenth of the clock, because a mean of a few values is not normal.
+    Values need no range: each must have, given those before it, the mean that is estimated. So a value may be weighted
+    by its inclusion probability, and a prediction learned from earlier values may be subtracted. Values with known
+    `precision` l have variance s^2 / l and are averaged with weights w <= l; the sum of the w is the clock, since the
+    variance of the mean is then at most s^2 / clock. Near the end of a finite population l diverges; w is capped at a
+    fifteenth of the clock, because a mean of few values is not normal.
 
-    Half widths are those of `asymptotic_sequence` at its own error rate for this look, by Student's t in the place of
-    the normal. Without the cap and t, 1.4 to 8 times as many of the runs with equal systems had a false decision.
+    Half widths are those of `asymptotic_sequence` with Student's t quantile at the error rate of this look. Without the
+    cap and t, 1.4 to 8 times as many runs with equal systems had a false decision.
     """
 
     alpha: float
@@ -378,7 +375,7 @@ class AsymptoticState:
 
     @property
     def sd(self) -> FloatArray:
-        """Deviation of a value of each series, drawn a little towards what is usual."""
+        """Standard deviation of a value of each series, shrunken towards the pooled one."""
         free = np.maximum(self.t - 1.0, 0.0)
         defined = free > 0
         usual = float((self.squares[defined].sum() / free[defined].sum()) if defined.any() else 0.0)
@@ -387,7 +384,7 @@ class AsymptoticState:
 
     @property
     def half_width(self) -> FloatArray:
-        """Half width of each series' interval; infinite before the first look and where nothing varies."""
+        """Half width of each series' interval; infinite before the first look and without variance."""
         sd, sizes = self.sd, np.maximum(self.clock, 1.0)
         ready = (self.t >= FIRST_LOOK) & (sd > 0)
         guess = np.where(sd > 0, sd, 1.0)
@@ -426,6 +423,6 @@ class AsymptoticState:
 
 
 def start_asymptotic(series: int, *, level: float = 0.95, target: int = 100) -> AsymptoticState:
-    """Return the state before any value; it is narrowest about `target` values."""
+    """Return the initial state; intervals are narrowest at about `target` values."""
     zeros = np.zeros(series)
     return AsymptoticState(error_rate(level), target, np.zeros(series, dtype=np.int64), zeros, zeros, zeros)
