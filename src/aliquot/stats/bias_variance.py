@@ -1,17 +1,16 @@
-"""Pairwise error of a metric, split into noise, bias and variance (Wei and Jia 2021, eq. 14).
+"""Decomposition of a metric's pairwise error into noise, bias and variance (Wei and Jia 2021, eq. 14).
 
-Invariant: observed = c0 Noise + Bias + c1 Var + covariance, exactly, for every pair and so for every mean over pairs;
-the covariance is 0 unless human and metric see the same draws. Swapping the systems of a pair changes nothing. For a
-pair (a, b) let h = P(human mean of a > that of b) and m the same of the metric, over draws of items with replacement; a
-tie counts half for either. Then
+Invariant: observed = c0 Noise + Bias + c1 Var + covariance, exactly, for every pair and so for means over pairs; the
+covariance is 0 unless human and metric use the same samples. Swapping the systems of a pair changes nothing. For a pair
+(a, b) let h = P(human mean of a > that of b) and m the same of the metric, over bootstrap samples of items; ties are
+half. Then
 
 - y* = the more frequent human sign, m* = the more frequent metric sign;
 - Noise = P(human sign != y*) = min(h, 1 - h), Var = P(metric sign != m*) = min(m, 1 - m);
 - Bias = 1 where m* != y*, c0 = 2 P(metric sign = y*) - 1, c1 = 1 - 2 Bias.
 
-Where h or m is exactly 1/2 there is no more frequent sign. Either choice is then as good, so Bias is the mean over
-both, 1/2, and c1 (or c0) is 0; where h and m both are 1/2, metric and human agree that there is no difference, and Bias
-is 0. All of this keeps the identity.
+Where h or m is exactly 1/2 there is no more frequent sign. Bias is then the mean over both choices, 1/2, and c1 (or c0)
+is 0; where h and m both are 1/2, Bias is 0. All of this preserves the identity.
 """
 
 from __future__ import annotations
@@ -31,40 +30,40 @@ PARTS = ("observed", "noise", "bias", "variance", "covariance")
 """The columns of the decomposition, in order."""
 
 OPTIMAL_ROW, HUMAN_ROW, FIRST_METRIC_ROW = 0, 1, 2
-"""Rows of a `Decomposition`: the optimal predictor, the human estimator, and from there on the metrics."""
+"""Rows of a `Decomposition`: optimal predictor, human estimator, and the metrics from there on."""
 
 _REPLICATES = 200
 
 
 @dataclass(frozen=True)
 class PairParts:
-    """Parts of the expected disagreement; metrics x pairs, NaN where human or metric have no common item."""
+    """Parts of the expected disagreement, metrics x pairs; NaN without a common item of human and metric."""
 
     observed: FloatArray  # p(human sign != metric sign)
     noise: FloatArray  # c0 Noise
     bias: FloatArray  # bias
     variance: FloatArray  # c1 Var
-    covariance: FloatArray  # -2 Cov(human sign, metric sign); 0 where they are drawn independently
+    covariance: FloatArray  # -2 Cov(human sign, metric sign); 0 for independent samples
 
     def stacked(self) -> FloatArray:
-        """The five in the order of `PARTS`, as a first axis."""
+        """Stack the parts in the order of `PARTS` on the first axis."""
         return np.stack([self.observed, self.noise, self.bias, self.variance, self.covariance])
 
 
 @dataclass(frozen=True)
 class PairSigns:
-    """Bootstrap of one campaign: who is ahead in each pair, by human and by every metric."""
+    """Bootstrap sign counts of one campaign, by human and by metric."""
 
     human: SignCounts  # one table
-    metrics: SignCounts  # one table per metric; with `joint` counts where human and metric saw the same draws
+    metrics: SignCounts  # one table per metric; with `joint` counts if human and metrics share the samples
 
 
 @dataclass(frozen=True)
 class Decomposition:
-    """Means over pairs; one row for the optimal predictor, one for the human estimator, one for each metric.
+    """Means over pairs: rows for the optimal predictor, the human estimator and each metric.
 
-    The optimal predictor says y* always. The human estimator is a second human evaluation of the same size, drawn
-    independently; its P(sign) is that of the first, so its bias is 0 by construction.
+    The optimal predictor always predicts y*. The human estimator is a second, independent human evaluation of the same
+    size with the P(sign) of the first, so its bias is 0 by construction.
     """
 
     value: FloatArray  # rows x parts, in the order of `PARTS`
@@ -73,7 +72,7 @@ class Decomposition:
     trials: int  # bootstrap trials
 
     def to_dict(self) -> dict[str, list[float]]:
-        """Columns by name: the parts, the Monte Carlo error of each as `<part>_error`, and pairs."""
+        """Return columns by name: the parts, their Monte Carlo errors as `<part>_error`, and pairs."""
         columns = {part: self.value[:, column].tolist() for column, part in enumerate(PARTS)}
         columns |= {f"{part}_error": self.error[:, column].tolist() for column, part in enumerate(PARTS)}
         return columns | {"pairs": self.pairs.tolist()}
@@ -89,10 +88,10 @@ def bootstrap_pair_signs(
     human_size: int | None = None,
     metric_size: int | None = None,
 ) -> PairSigns:
-    """Resample the items and see who is ahead, by human and by each metric.
+    """Bootstrap the items and count the signs of mean differences, by human and by each metric.
 
-    By default human and metrics see independent draws, as in the paper, of as many items as have any score; `paired`
-    draws the same items for both, from those with a human score.
+    By default samples of human and metrics are independent, as in the paper, with as many items as have any score;
+    `paired` uses the same samples for both, from items with a human score.
     """
     validate_metric_stack(metrics, human)
     if human.shape[1] < 2:
@@ -110,22 +109,22 @@ def bootstrap_pair_signs(
         )
     else:
         scored = ~np.isnan(metrics).all(axis=(0, 2)) if len(metrics) else judged
-        rows = scored if scored.any() else judged  # metrics without any score have NaN all over
+        rows = scored if scored.any() else judged  # without any score everything is NaN
         by_metric = bootstrap_sign_counts(metrics[:, rows], trials, size=metric_size, seed=metric_seed)
     return PairSigns(by_human, by_metric)
 
 
 def pair_parts(human: FloatArray, metric: FloatArray, joint: FloatArray | None = None) -> PairParts:
-    """Noise, bias and variance from the probabilities that the first system of a pair is ahead (eq. 14).
+    """Compute the parts from the probabilities that the first system of a pair is ahead (eq. 14).
 
-    `joint` is E[human wins x metric wins] where both see the same draws; without it they are independent.
+    `joint` is E[human wins x metric wins] for shared samples; None for independent ones.
 
     >>> parts = pair_parts(np.array([0.9]), np.array([0.2]))
     >>> [part.round(3).item() for part in parts.stacked()]  # 0.74 = -0.6 x 0.1 + 1 - 0.2
     [0.74, -0.06, 1.0, -0.2, 0.0]
     """
     truth, main = np.broadcast_arrays(np.sign(human - 0.5), np.sign(metric - 0.5))  # y* and m*, 0 for none
-    bias = np.abs(truth - main) / 2  # 1/2 where only one of them has no more frequent sign
+    bias = np.abs(truth - main) / 2  # 1/2 where exactly one of them has no more frequent sign
     noise, variance = np.minimum(human, 1 - human), np.minimum(metric, 1 - metric)
     independent = human + metric - 2 * human * metric
     covariance = 0.0 * independent if joint is None else 2 * (human * metric - joint)
@@ -134,7 +133,7 @@ def pair_parts(human: FloatArray, metric: FloatArray, joint: FloatArray | None =
 
 
 def optimal_parts(human: FloatArray) -> PairParts:
-    """Parts of the predictor that always says y*: the error is the noise, and no one can do better (section 4.2).
+    """Return the parts of the predictor y*, whose error is the noise, the lower bound (section 4.2).
 
     >>> optimal_parts(np.array([0.9, 0.5])).observed.round(3)
     array([0.1, 0.5])
@@ -144,18 +143,18 @@ def optimal_parts(human: FloatArray) -> PairParts:
 
 
 def campaign_parts(signs: PairSigns) -> PairParts:
-    """Parts of every metric and pair of one campaign, from all trials: metrics x pairs."""
+    """Return the parts of every metric and pair of one campaign: metrics x pairs."""
     joint = signs.metrics.joint
     together = None if joint is None else joint.sum(axis=0) / signs.metrics.trials.sum()
     return pair_parts(signs.human.share(), signs.metrics.share(), together)
 
 
 def decompose(campaigns: PairSigns | Sequence[PairSigns], seed: Seed = 0) -> Decomposition:
-    """Average the parts over the pairs of one campaign, or of several pooled, with Monte Carlo errors.
+    """Average the parts over the pairs of one or several campaigns, with Monte Carlo errors.
 
-    Each pair has the same weight; pairs are formed within campaigns, which have the same metrics in the same order (all
-    NaN where absent). Monte Carlo errors come from drawing the batches of trials again. They are the error of `trials`
-    being finite, not of the items or systems being few. NaN for one trial.
+    Pairs have equal weights and are formed within campaigns, which have the same metrics in the same order (all NaN
+    where absent). Monte Carlo errors, from bootstrapping the batches of trials, reflect the finite number of trials,
+    not of items or systems; NaN for one trial.
 
     >>> rng = np.random.default_rng(0)
     >>> human = rng.normal(size=(50, 4)) + np.arange(4)
@@ -182,7 +181,7 @@ def decompose(campaigns: PairSigns | Sequence[PairSigns], seed: Seed = 0) -> Dec
 
 
 def _sum_parts(signs: PairSigns) -> tuple[FloatArray, FloatArray]:
-    """Sums over pairs (rows x parts) and numbers of pairs (rows)."""
+    """Return sums over pairs (rows x parts) and numbers of pairs (rows)."""
     human = signs.human.share()
     rows = [optimal_parts(human).stacked(), pair_parts(human, human).stacked(), campaign_parts(signs).stacked()]
     table = np.concatenate(rows, axis=1)
@@ -190,7 +189,7 @@ def _sum_parts(signs: PairSigns) -> tuple[FloatArray, FloatArray]:
 
 
 def _monte_carlo_variance(signs: PairSigns, seed: int) -> FloatArray:
-    """Monte Carlo variance of the sums over pairs (rows x parts), by drawing batches of trials with replacement."""
+    """Return the Monte Carlo variance of the sums over pairs (rows x parts), by a bootstrap of batches."""
     batches = len(signs.human.trials)
     rows = FIRST_METRIC_ROW + signs.metrics.plus.shape[1]
     if batches < 2:
@@ -212,7 +211,7 @@ def _monte_carlo_variance(signs: PairSigns, seed: int) -> FloatArray:
 
 
 def _resampled_share(plus: FloatArray, trials: IntArray, draws: IntArray) -> FloatArray:
-    """P(first ahead) in each redrawing of the batches: replicates x pairs."""
+    """Return P(first ahead) in each bootstrap sample of batches: replicates x pairs."""
     return np.asarray((draws @ plus) / (draws @ trials)[:, None], dtype=np.float64)
 
 
@@ -229,12 +228,12 @@ class SquaredErrors:
 
 
 def squared_error(human: FloatArray, metrics: FloatArray) -> SquaredErrors:
-    """Split E (D_h - b D_m)^2 into noise, squared bias and variance, for draws of items with replacement.
+    """Split E (D_h - b D_m)^2 into noise, squared bias and variance over bootstrap samples of items.
 
-    D are mean differences of a pair, drawn independently for human and metric, so that the split is the textbook's:
-    Var(D_h) + (d_h - b d_m)^2 + b^2 Var(D_m), with d the differences on all items and Var(D) = s^2 / n exactly (s with
-    divisor n). The factor b is the least squares slope of d_h on d_m over pairs, which puts the metric on the human
-    scale. Each metric is held against human on the pairs that both have.
+    D are mean differences of a pair, with independent samples for human and metric, so that the split is Var(D_h) +
+    (d_h - b d_m)^2 + b^2 Var(D_m), with d the differences on all items and Var(D) = s^2 / n exactly (s with divisor n).
+    The factor b is the least squares slope of d_h on d_m over pairs, which puts the metric on the human scale. Each
+    metric is compared with human on the pairs that both have.
 
     >>> human = np.array([[3.0, 1.0], [2.0, 2.0]])
     >>> squared_error(human, np.stack([human / 2])).value[2]  # noise 1 / 2, and as much variance
@@ -259,7 +258,7 @@ def squared_error(human: FloatArray, metrics: FloatArray) -> SquaredErrors:
 
 
 def _difference_moments(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean difference of every pair, and the variance of that mean over draws of as many items."""
+    """Return the mean difference of every pair and its bootstrap variance."""
     sums = pairwise_sums(scores)
     count = np.where(sums.count > 0, sums.count, np.nan)
     mean = sums.total / count
@@ -267,7 +266,7 @@ def _difference_moments(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
     return mean, np.maximum(snap_to_zero(square - mean**2, square), 0.0) / count
 
 
-# -- Where human and metric find significant differences, and how fast a metric makes up its mind --------
+# -- Co-occurrence of significance, and convergence of metrics ---
 
 
 Orientation = Literal["human", "given"]
@@ -275,18 +274,18 @@ Orientation = Literal["human", "given"]
 
 @dataclass(frozen=True)
 class CoOccurrenceCounts:
-    """Significance by human and by each metric."""
+    """Counts of pairs by significance, human against metric."""
 
-    # metrics x 3 x 3: pairs by human verdict (rows) and metric verdict (columns), better, not significant, worse
+    # metrics x 3 x 3: pairs by human (rows) and metric verdict (columns): better, not significant, worse
     counts: IntArray
-    human: FloatArray  # verdict on each pair: 1 better, 0 not, -1 worse; NaN without a common item
+    human: FloatArray  # verdict per pair: 1 better, 0 not significant, -1 worse; NaN without a common item
     metrics: FloatArray  # the same, metrics x pairs
     pairs: IntArray  # pairs counted, one number per metric
 
 
 @dataclass(frozen=True)
 class ConvergenceCurve:
-    """Agreement of a metric on n items with its main prediction."""
+    """Agreement of metrics on n items with their sign on all items."""
 
     sizes: IntArray  # items, n
     agreement: FloatArray  # metrics x sizes; mean over pairs of P(sign on n items = sign on all), ties half
@@ -304,9 +303,9 @@ def co_occurrence(
 ) -> CoOccurrenceCounts:
     """Count pairs by whether human and metric find a significant difference, and which (Wei and Jia 2021, appendix E).
 
-    A system is significantly better where it is behind in fewer than `alpha` of the draws of items with replacement,
-    ties counting half: a one-sided paired bootstrap test. With `orient` "human" the first system of a pair is the one
-    ahead by human, so that the row "worse" is 0, as in the paper; "given" keeps the order of the systems.
+    A system is significantly better if it is behind in fewer than `alpha` of the bootstrap samples, ties half: a
+    one-sided paired bootstrap test. With `orient` "human" the first system of a pair is the one ahead by human, so that
+    the row "worse" is 0, as in the paper; "given" keeps the order of the systems.
 
     >>> human = np.random.default_rng(0).normal(size=(100, 3)) + np.array([2.0, 1.0, 1.0])
     >>> co_occurrence(human, np.stack([-human])).counts.tolist()
@@ -345,9 +344,9 @@ def _verdict_table(human: FloatArray, metric: FloatArray) -> IntArray:
 
 
 def convergence(metrics: FloatArray, sizes: IntArray, trials: int = 1000, *, seed: Seed = 0) -> ConvergenceCurve:
-    """Agreement of each metric's sign on n drawn items with its sign on all, for growing n (appendix B).
+    """Return the agreement of each metric's sign on n sampled items with its sign on all (appendix B).
 
-    A pair that is even on all items has no main prediction and counts as half.
+    A pair tied on all items counts as half.
 
     >>> scores = np.array([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])
     >>> convergence(scores, np.array([1, 3, 99]), seed=1).agreement.round(2)  # exactly 2 / 3 and 20 / 27 at first
@@ -371,7 +370,7 @@ def convergence(metrics: FloatArray, sizes: IntArray, trials: int = 1000, *, see
 
 
 def _mean_agreement(counts: SignCounts, main: IntArray) -> FloatArray:
-    """Mean agreement over pairs and its Monte Carlo error, from the spread of the batches: 2 x metrics."""
+    """Return mean agreement over pairs and its Monte Carlo error, from the variance over batches: 2 x metrics."""
     trials = counts.trials[:, None, None]
     agree = np.where(main == 0, trials / 2, np.where(main > 0, counts.plus, trials - counts.plus))
     defined = np.isfinite(counts.plus[0])

@@ -1,6 +1,6 @@
-"""BLEU, chrF and TER of whole samples from summed statistics, many samples at once, and who is ahead in draws of items.
+"""Corpus BLEU, chrF and TER of many samples at once, from summed statistics.
 
-The definitions are sacrebleu's; the last axis of `sums` holds its statistics, added over the items of a sample. Scores
+The definitions are sacrebleu's; the last axis of `sums` holds its statistics, summed over the items of a sample. Scores
 agree with sacrebleu's corpus scores to 1e-9 (a test).
 """
 
@@ -15,16 +15,16 @@ from aliquot.stats.arrays import FloatArray, Seed, row_blocks
 from aliquot.stats.resampling import SignCounts, batch_sizes, bootstrap_counts, spawn_seeds
 
 CorpusScore = Callable[[FloatArray], FloatArray]
-"""From sums (... x statistics) to scores (...)."""
+"""Maps sums (... x statistics) to scores (...)."""
 
 _CHUNK = 1 << 21  # numbers that a temporary array may hold
-_TIE = 1e-9  # scores of 0 to 100 that differ by rounding only
+_TIE = 1e-9  # rounding of scores of 0 to 100
 
 
 def corpus_bleu(
     sums: FloatArray, *, order: int = 4, smooth: str = "exp", smooth_value: float | None = None, effective: bool = False
 ) -> FloatArray:
-    """BLEU from [system length, reference length, correct 1..n, total 1..n] (Papineni et al. 2002; Post 2018).
+    """Compute BLEU from [system length, reference length, correct 1..n, total 1..n] (Papineni et al. 2002; Post 2018).
 
     >>> corpus_bleu(np.array([[4.0, 4, 3, 2, 1, 0, 4, 3, 2, 1]])).round(4)
     array([59.4604])
@@ -77,7 +77,7 @@ def corpus_chrf(sums: FloatArray, *, beta: int = 2, eps_smoothing: bool = False)
 
 
 def corpus_ter(sums: FloatArray, *, cap: float = float("inf")) -> FloatArray:
-    """TER from [edits, reference length], at most `cap` (Snover et al. 2006); lower is better.
+    """Compute TER from [edits, reference length], at most `cap` (Snover et al. 2006); lower is better.
 
     >>> corpus_ter(np.array([[3.0, 12.0], [5.0, 4.0]]), cap=100)
     array([ 25., 100.])
@@ -96,11 +96,11 @@ def corpus_sign_counts(
     size: int | None = None,
     seed: Seed = 0,
 ) -> SignCounts:
-    """Count who is ahead by the score of a whole draw of items, for every pair of systems and metric.
+    """Count bootstrap samples of items in which each system of a pair has the higher corpus score, by metric.
 
-    Wei and Jia 2021 (eq. 3) let a metric see a sample as a whole. Each entry of `statistics` is items x systems x
-    statistics, NaN where a system has no text; a system's score of a draw is that of the texts it has. Higher is
-    better. All metrics see the same draws.
+    Wei and Jia 2021 (eq. 3) score a sample as a whole. Each entry of `statistics` is items x systems x statistics, NaN
+    where a system has no text; a system is scored on the texts that it has. Higher is better. All metrics share the
+    samples.
 
     >>> edits = np.array([[[0.0, 4], [2, 4]], [[1, 4], [2, 4]]])
     >>> corpus_sign_counts([edits], [lambda sums: -corpus_ter(sums)], 100).share()

@@ -1,4 +1,4 @@
-"""Correlations that leave out missing values pair by pair and are NaN, never 0, where undefined.
+"""Correlations with pairwise deletion of missing values; NaN, never 0, where undefined.
 
 `paired_*` correlate every row of one table with the same row of another, all rows at once; `kendall_with_target` and
 `spearman_with_target` correlate every row with one target. `correlate` and `correlate_tables` compare a metric with
@@ -21,20 +21,20 @@ GroupBy = Literal["system", "item"]
 CorrelationLevel = Literal["pooled", "within_system", "within_item", "system_means"]
 
 _MIN_RELATIVE_SD = 1e-13
-"""Root mean square of a row less its mean, relative to its largest number, below which it is rounding."""
+"""Relative root mean square of a centred row below which it is rounding."""
 
 _CHUNK = 1 << 21
-"""Comparisons held in memory at a time."""
+"""Comparisons held in memory at once."""
 
 _MAX_PAIRED_COLUMNS = 64
-"""Columns up to which all pairs of a row are compared at once; longer rows go to scipy's n log n."""
+"""Number of columns up to which all pairs of a row are compared at once; longer rows use scipy's n log n algorithm."""
 
 _DIGITS = 12
-"""Decimals, in units of the largest mean, beyond which means differ by rounding only."""
+"""Decimals of means, relative to the largest one; further digits are rounding."""
 
 
 def pearson(x: FloatArray, y: FloatArray) -> float:
-    """Pearson correlation over the places where both are present; NaN below two points or without variance.
+    """Return Pearson's correlation over the common finite values; NaN below two points or without variance.
 
     >>> round(pearson(np.array([1.0, 2.0, np.nan, 3.0]), np.array([2.0, 4.0, 9.0, 6.0])), 12)
     1.0
@@ -44,14 +44,14 @@ def pearson(x: FloatArray, y: FloatArray) -> float:
 
 
 def paired_pearson(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Pearson correlation of every row of x with the same row of y; NaN below two common cells or for a constant row.
+    """Return Pearson's r of each row of x with the same row of y; NaN below two common cells or without variance.
 
     >>> x = np.array([[1.0, 2.0, 4.0], [1.0, 1.0, np.nan]])
     >>> paired_pearson(x, np.array([[2.0, 4.0, 8.0], [3.0, 4.0, 5.0]]))
     array([ 1., nan])
     """
     x, y = mask_tables_to_common(x, y)
-    # Each row is divided by its size first: squares of very large or small numbers would overflow or vanish.
+    # Rows are scaled first: squares of very large or small numbers would overflow or vanish.
     (a, norm_a), (b, norm_b) = _centre_rows(x), _centre_rows(y)
     scale, result = norm_a * norm_b, np.full(len(x), np.nan)
     np.divide((a * b).sum(axis=1), scale, out=result, where=scale > 0)
@@ -59,7 +59,7 @@ def paired_pearson(x: FloatArray, y: FloatArray) -> FloatArray:
 
 
 def paired_spearman(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Spearman's rho of every row of x with the same row of y, ties with their mean rank; NaN as `paired_pearson`.
+    """Return Spearman's rho of each row of x with the same row of y, ties at mean ranks; NaN as `paired_pearson`.
 
     >>> paired_spearman(np.array([[1.0, 3.0, 2.0]]), np.array([[10.0, 20.0, 30.0]]))
     array([0.5])
@@ -69,10 +69,10 @@ def paired_spearman(x: FloatArray, y: FloatArray) -> FloatArray:
 
 
 def paired_kendall(x: FloatArray, y: FloatArray, variant: KendallVariant = "b") -> FloatArray:
-    """Kendall's tau of every row of x with the same row of y; NaN as `paired_pearson`.
+    """Return Kendall's tau of each row of x with the same row of y; NaN as `paired_pearson`.
 
     With C concordant and D discordant pairs, tau-b is (C - D) / sqrt(pairs untied in x times pairs untied in y), tau-c
-    is 2 (C - D) / (n^2 (m - 1) / m), m the smaller number of distinct values. For rows of a few dozen.
+    is 2 (C - D) / (n^2 (m - 1) / m), m the smaller number of distinct values. Quadratic in the number of columns.
 
     >>> paired_kendall(np.array([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0]]), np.array([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]]))
     array([-1., nan])
@@ -81,7 +81,7 @@ def paired_kendall(x: FloatArray, y: FloatArray, variant: KendallVariant = "b") 
 
 
 def _kendall_of_rows(x: FloatArray, y: FloatArray, variant: KendallVariant) -> FloatArray:
-    """Kendall's tau of tables that are NaN in the same cells; infinite values are the ends of the order."""
+    """Return Kendall's tau of tables that are NaN in the same cells; infinite values are valid."""
     if variant not in get_args(KendallVariant):
         raise OptionError(f"variant is {variant!r}; give 'b' or 'c'")
     first, second = np.triu_indices(x.shape[1], 1)
@@ -101,12 +101,12 @@ def _kendall_of_rows(x: FloatArray, y: FloatArray, variant: KendallVariant) -> F
 
 
 def _comparison_signs(left: FloatArray, right: FloatArray) -> np.ndarray:
-    """Sign of left - right by comparison: 0 where either is NaN, and right for infinities."""
+    """Return the sign of left - right by comparison: 0 for NaN, and defined for infinities."""
     return np.subtract(left > right, left < right, dtype=np.int8)
 
 
 def kendall_with_target(values: FloatArray, target: FloatArray, variant: KendallVariant = "c") -> FloatArray:
-    """Kendall's tau of every row with the target, 0 where undefined (Zouhar et al. 2025, eq. 5: `metric_cons`).
+    """Return Kendall's tau of each row with the target, 0 where undefined (Zouhar et al. 2025, eq. 5: `metric_cons`).
 
     >>> rows = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [5.0, np.nan, 5.0]])
     >>> kendall_with_target(rows, np.array([0.1, 0.2, 0.3]), "b")
@@ -116,7 +116,7 @@ def kendall_with_target(values: FloatArray, target: FloatArray, variant: Kendall
 
 
 def spearman_with_target(values: FloatArray, target: FloatArray) -> FloatArray:
-    """Spearman's rho of every row with the target, ties with their mean rank; arguments as `kendall_with_target`.
+    """Return Spearman's rho of each row with the target, 0 where undefined.
 
     >>> spearman_with_target(np.array([[1.0, 3.0, 2.0]]), np.array([0.1, 0.2, 0.3]))
     array([0.5])
@@ -126,7 +126,7 @@ def spearman_with_target(values: FloatArray, target: FloatArray) -> FloatArray:
 
 
 def accuracy_with_target(values: FloatArray, target: FloatArray) -> FloatArray:
-    """Share of the pairs of a row that the target orders alike; a tie on one side counts half, 0 where undefined.
+    """Return the share of pairs of each row in the target's order; one-sided ties are half, 0 where undefined.
 
     >>> rows = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [5.0, np.nan, 5.0]])
     >>> accuracy_with_target(rows, np.array([0.1, 0.2, 0.3]))
@@ -141,7 +141,7 @@ def accuracy_with_target(values: FloatArray, target: FloatArray) -> FloatArray:
 
 
 def _broadcast_target(values: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Rows and the target of each, NaN in the same cells."""
+    """Broadcast the target to the rows; NaN in the same cells."""
     if values.ndim != 2 or target.shape != values.shape[1:]:
         raise OptionError(
             f"values has shape {values.shape} and target {target.shape}; give items x systems and one per system"
@@ -151,7 +151,7 @@ def _broadcast_target(values: FloatArray, target: FloatArray) -> tuple[FloatArra
 
 @cache_by_content(8)  # people's ranks are the same for every metric
 def rank_rows(values: FloatArray) -> FloatArray:
-    """Rank the values of every row, ties with their mean rank, missing cells left out.
+    """Rank the values of each row (`average_ranks`, cached).
 
     >>> rank_rows(np.array([[3.0, np.nan, 1.0, 3.0]]))
     array([[2.5, nan, 1. , 2.5]])
@@ -160,7 +160,7 @@ def rank_rows(values: FloatArray) -> FloatArray:
 
 
 def common_column_means(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Column means of two N x M arrays over the cells where both are present; NaN for a column without any.
+    """Return column means of two N x M arrays over their common cells; NaN for a column without any.
 
     >>> common_column_means(np.array([[1.0], [3.0]]), np.array([[5.0], [np.nan]]))
     (array([1.]), array([5.]))
@@ -176,7 +176,7 @@ def common_column_means(x: FloatArray, y: FloatArray) -> tuple[FloatArray, Float
 
 
 def mask_to_common(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Copies of two arrays of any shape, NaN where either is missing.
+    """Return copies of two arrays that are NaN where either is.
 
     >>> mask_to_common(np.array([1.0, np.nan, 3.0]), np.array([4.0, 5.0, np.nan]))
     (array([ 1., nan, nan]), array([ 4., nan, nan]))
@@ -190,7 +190,7 @@ def mask_to_common(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray
 
 
 def mask_tables_to_common(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """`mask_to_common` of two tables; anything but tables is refused.
+    """Return `mask_to_common` of two tables; raise OptionError for other dimensions.
 
     >>> mask_tables_to_common(np.array([[1.0, 2.0]]), np.array([[np.nan, 3.0]]))
     (array([[nan,  2.]]), array([[nan,  3.]]))
@@ -207,7 +207,7 @@ def _mask_missing(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]
 
 
 def _centre_rows(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Rows less their means, 0 where missing, and their norms, which are 0 exactly where a row is constant."""
+    """Return centred rows (scaled, 0 where missing) and their norms, exactly 0 for a constant row."""
     present = ~np.isnan(values)
     count = np.maximum(present.sum(axis=1, keepdims=True), 1)
     filled = np.where(present, values, 0.0)
@@ -215,12 +215,12 @@ def _centre_rows(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     filled = np.divide(filled, size, out=np.zeros_like(filled), where=size > 0)
     centred = np.where(present, filled - filled.sum(axis=1, keepdims=True) / count, 0.0)
     norm = np.sqrt((centred**2).sum(axis=1))
-    # A constant leaves rounding dust behind, of the size of the numbers and not of their spread.
+    # Centring a constant leaves rounding relative to the numbers, not to their spread.
     return centred, np.where(norm > _MIN_RELATIVE_SD * np.sqrt(count[:, 0]), norm, 0.0)
 
 
 def _count_distinct(block: FloatArray) -> FloatArray:
-    """Number of different values in every row; missing ones sort to the end and exceed nothing."""
+    """Count distinct values of each row, NaN excluded."""
     ordered = np.sort(block, axis=1)
     rises = (ordered[:, 1:] > ordered[:, :-1]).sum(axis=1)
     return np.asarray(rises + (~np.isnan(block)).any(axis=1), dtype=np.float64)
@@ -228,16 +228,16 @@ def _count_distinct(block: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class CorrelationResult:
-    """A correlation and what it rests on."""
+    """A correlation with the numbers of cells and groups behind it."""
 
-    value: float  # the correlation, or the mean of the groups'; NaN where none is defined
-    cells: int  # scores used, one per cell that both have (in groups with a correlation); systems for `system_means`
-    groups: int  # correlations averaged: items, systems, or 1
-    undefined: int  # groups with common cells but no correlation (a single cell, or a constant); left out
+    value: float  # correlation, or mean over groups; NaN where none is defined
+    cells: int  # common cells used (in groups with a correlation); systems for `system_means`
+    groups: int  # number of correlations averaged: items, systems, or 1
+    undefined: int  # groups with common cells but no correlation (a single cell, or constant)
 
 
 def correlate(x: FloatArray, y: FloatArray, coefficient: Coefficient = "pearson") -> CorrelationResult:
-    """Correlate two vectors where both are present: "pearson", "spearman", "kendall_b" or "kendall_c" (Stuart's).
+    """Correlate two vectors over their common finite values.
 
     >>> correlate(np.array([1.0, 2.0, np.nan, 3.0]), np.array([1.0, 3.0, 9.0, 2.0]), "spearman")
     CorrelationResult(value=0.5, cells=3, groups=1, undefined=0)
@@ -251,10 +251,10 @@ def correlate(x: FloatArray, y: FloatArray, coefficient: Coefficient = "pearson"
 def correlate_tables(
     metric: FloatArray, human: FloatArray, coefficient: Coefficient = "pearson", level: CorrelationLevel = "pooled"
 ) -> CorrelationResult:
-    """Correlate a metric with people at one level (docs/methods.md, section 7).
+    """Correlate metric and human scores at a level (docs/methods.md, section 7).
 
-    `level`: "pooled", all cells together; "within_system", over the items of each system, then averaged; "within_item",
-    over the systems of each item, then averaged; "system_means", over systems, their means taken on the common cells.
+    `level`: "pooled", all cells; "within_system", over the items of each system, averaged; "within_item", over the
+    systems of each item, averaged; "system_means", over systems' means on the common cells.
 
     >>> metric = np.array([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0], [3.0, 2.0, np.nan]])
     >>> human = np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
@@ -276,9 +276,9 @@ def correlate_tables(
 
 
 def system_means(metric: FloatArray, human: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Means of every system over the cells that both tables have, equal where they differ by rounding only.
+    """Return system means over the common cells of two tables; means equal up to rounding are made equal.
 
-    Without that, systems of the same mean would be ranked by the last bit of a sum.
+    Otherwise systems with equal means would be ranked by the last bit of a sum.
 
     >>> means, _ = system_means(np.array([[0.1, 0.1], [0.1, 0.1], [0.1, np.nan]]), np.ones((3, 2)))
     >>> bool(means[0] == means[1])
@@ -297,7 +297,7 @@ def _snap_means(means: FloatArray) -> FloatArray:
 def group_correlations(
     metric: FloatArray, human: FloatArray, coefficient: Coefficient = "pearson", by: GroupBy = "item"
 ) -> FloatArray:
-    """Correlate within every item (over systems) or every system (over items).
+    """Return correlations within each item (over systems) or each system (over items).
 
     >>> group_correlations(np.array([[1.0, 2.0], [5.0, 3.0]]), np.array([[0.0, 9.0], [0.0, 9.0]]), "kendall_b")
     array([ 1., -1.])
@@ -332,10 +332,10 @@ def _kendall_of_long_row(x: FloatArray, y: FloatArray, variant: KendallVariant) 
     return _kendall_b_and_c(x[present], y[present])[variant == "c"]
 
 
-@cache_by_content(4096)  # of every metric the rows of all systems, for every part of a report: two numbers each
+@cache_by_content(4096)  # all metrics and systems, for all parts of a report: two numbers each
 def _kendall_b_and_c(x: FloatArray, y: FloatArray) -> tuple[float, float]:
-    """tau-b by scipy, and tau-c from the same C - D, a whole number: counting the pairs is what takes time."""
-    # The p-value is not used; "asymptotic" is the one that costs nothing.
+    """Return tau-b by scipy, and tau-c from the same C - D, a whole number: counting pairs dominates the cost."""
+    # The p-value is not used; "asymptotic" is the cheapest method.
     from scipy.stats import kendalltau  # noqa: PLC0415  (slow to import)
 
     b = float(kendalltau(x, y, variant="b", method="asymptotic").statistic)
@@ -349,7 +349,7 @@ def _kendall_b_and_c(x: FloatArray, y: FloatArray) -> tuple[float, float]:
 
 
 def _average_correlations(correlations: FloatArray, present: BoolArray) -> CorrelationResult:
-    """Mean over the groups (rows of `present`) with a correlation; groups without a cell are not there at all."""
+    """Average over groups (rows of `present`) with a correlation; groups without cells do not count."""
     defined = ~np.isnan(correlations)
     return CorrelationResult(
         value=float(correlations[defined].mean()) if defined.any() else float("nan"),

@@ -1,7 +1,7 @@
-"""Intervals of correlations between a metric and people, without resampling.
+"""Analytic intervals of correlations between metric and human scores.
 
-Over outputs the units are items: their systems share the item's difficulty. Between systems the units are systems, of
-which there are few: Fisher's z. See docs/methods.md, section 7.
+Over outputs the units are items, because their systems share the item's difficulty. Between systems the units are
+systems: Fisher's z. See docs/methods.md, section 7.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ NO_INTERVAL: IntervalEnds = (float("nan"), float("nan"))
 def fisher_interval(
     value: float, n: int, coefficient: Coefficient = "pearson", confidence: float = 0.95
 ) -> IntervalEnds:
-    """Interval of a correlation of n independent pairs by Fisher's z.
+    """Return the interval of a correlation of n independent pairs by Fisher's z.
 
-    The variance of z is 1/(n - 3) for Pearson, (1 + r^2/2)/(n - 3) for Spearman (Bonett and Wright 2000) and
-    0.437/(n - 4) for Kendall (Fieller et al. 1957). NaN for fewer than five pairs; a value of 1 or -1 has none either.
+    The variance of z is 1/(n - 3) for Pearson, (1 + r^2/2)/(n - 3) for Spearman (Bonett and Wright 2000) and 0.437/(n -
+    4) for Kendall (Fieller et al. 1957). NaN for fewer than five pairs and for 1 and -1.
 
     >>> tuple(round(end, 3) for end in fisher_interval(0.5, 28))
     (0.156, 0.736)
@@ -50,11 +50,11 @@ def table_interval(
     level: CorrelationLevel,
     confidence: float = 0.95,
 ) -> IntervalEnds:
-    """Interval of what `correlate_tables` gives.
+    """Return the interval of a correlation from `correlate_tables`.
 
-    Within items: Student's, over the items' correlations. Pooled and within systems, Pearson and Spearman (of ranks):
-    influence of each item, u = zx zy - r (zx^2 + zy^2)/2 summed over its systems, on Fisher's scale; Kendall has none.
-    Between systems: `fisher_interval`.
+    Within items: Student's t over the items' correlations. Pooled and within systems, Pearson and Spearman: influence
+    of each item, u = zx zy - r (zx^2 + zy^2)/2 summed over its systems, on Fisher's scale; NaN for Kendall. Between
+    systems: `fisher_interval`.
 
     >>> rng = np.random.default_rng(1)
     >>> human = rng.normal(size=(200, 4))
@@ -89,7 +89,7 @@ def _mean_interval(values: FloatArray, confidence: float) -> IntervalEnds:
 
 
 def _influence(x: FloatArray, y: FloatArray, *, ranks: bool) -> FloatArray:
-    """Influence of every cell of every row on the row's correlation, 0 where missing; NaN rows are undefined."""
+    """Return the influence of each cell on its row's correlation, 0 where missing; NaN for undefined rows."""
     if ranks:
         x, y = rank_rows(x), rank_rows(y)
     present = ~np.isnan(x)
@@ -113,7 +113,7 @@ def _pooled_influence(metric: FloatArray, human: FloatArray, *, ranks: bool) -> 
 
 
 def _system_influence(metric: FloatArray, human: FloatArray, *, ranks: bool) -> FloatArray:
-    """On the mean of the systems' correlations; systems without one are left out."""
+    """Return the influence function of the mean of the systems' correlations; undefined ones are left out."""
     rows = _influence(metric.T, human.T, ranks=ranks)
     defined = np.isfinite(rows).all(axis=1)
     return np.asarray(rows[defined].sum(axis=0) / max(1, int(defined.sum())), dtype=np.float64)

@@ -1,8 +1,8 @@
-"""Covariance of weighted means over systems, for the kinds of design (docs/methods.md, section 4).
+"""Design-based covariance of weighted means of systems, by kind of design (docs/methods.md, section 4).
 
-All take `z`, n x M: the linearised contributions w_i (e_ia - mean) / sum w of the sampled items to each system's
-estimate, in the order of drawing, and the inclusion probabilities `pi`. Each gives the errors of independent units
-(units x M), whose products sum to the covariance; rows with pi = 1 add nothing, because they are certain.
+Functions take `z`, n x M, the linearised contributions w_i (e_ia - mean) / sum w of the sampled items to each system's
+estimate in drawing order, and the inclusion probabilities `pi`. They return errors of independent units (units x M),
+whose products sum to the covariance; rows with pi = 1 are certain and add nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from aliquot.stats.arrays import FloatArray, IntArray, max_abs, snap_to_zero
 
 
 def linearised_contributions(residual: FloatArray, weight: FloatArray) -> FloatArray:
-    """Linearised contributions of a Hajek mean: w_i (e_ia - mean_a) / sum w; 0 where not judged.
+    """Return linearised contributions to a Hajek mean, w_i (e_ia - mean_a) / sum w; 0 where not judged.
 
     >>> linearised_contributions(np.array([[1.0], [3.0]]), np.ones(2)).ravel().tolist()
     [-0.5, 0.5]
@@ -28,7 +28,7 @@ def linearised_contributions(residual: FloatArray, weight: FloatArray) -> FloatA
 
 
 def unequal_probability_errors(z: FloatArray, pi: FloatArray) -> FloatArray:
-    """Deville's approximation for fixed-size unequal probabilities; exact (1 - n/N) s^2 / n for equal ones.
+    """Return errors by Deville's approximation for fixed-size designs; exact for equal probabilities.
 
     u_i = sqrt(n/(n-1) (1 - pi_i)) (z_i - z*), z* the (1 - pi)-weighted mean.
 
@@ -48,12 +48,12 @@ def unequal_probability_errors(z: FloatArray, pi: FloatArray) -> FloatArray:
 
 
 def spread_errors(z: FloatArray, pi: FloatArray, cluster: IntArray, remainder: float) -> FloatArray:
-    """For items spread over documents: what documents share hardly counts, because each has its part in the sample.
+    """Return errors for items spread over documents, which removes most of the variance between documents.
 
-    `remainder` is how much of the between-document variance of a free draw is left by the rounding of the documents'
-    parts to whole items, sum_d f_d (1 - f_d) / sum_i pi_i (1 - pi_i), f_d the fractional part of sum_{i in d} pi_i.
-    With rho the correlation of items of a document, a free draw's variance shrinks by 1 - rho (1 - remainder).
-    Successive differences, the textbook's way, see this gain only when a document gives two or more items.
+    `remainder` is the share of the between-document variance that rounding of the documents' sample sizes leaves, sum_d
+    f_d (1 - f_d) / sum_i pi_i (1 - pi_i), f_d the fractional part of sum_{i in d} pi_i. With rho the correlation of
+    items of a document, the variance of an unrestricted sample shrinks by 1 - rho (1 - remainder). Successive
+    differences, the textbook estimator, show this gain only with two or more items per document.
     """
     units = unequal_probability_errors(z, pi)
     rho = intracluster_correlation(units, cluster)
@@ -61,10 +61,10 @@ def spread_errors(z: FloatArray, pi: FloatArray, cluster: IntArray, remainder: f
 
 
 def intracluster_correlation(units: FloatArray, cluster: IntArray, planned: float | None = None) -> float:
-    """Correlation of two items of the same cluster, pooled over systems; shrunk to 0 where few pairs tell, never below.
+    """Estimate the intracluster correlation pooled over systems, shrunken to 0 for few pairs, at least 0.
 
-    `planned` is the number of ordered pairs of items that the shrinkage counts on, by default those that are there:
-    for what a larger sample, not yet drawn, will say of its own correlation.
+    `planned` is the number of ordered pairs for the shrinkage, by default those of the sample: for the correlation that
+    a larger planned sample will estimate.
 
     >>> intracluster_correlation(np.array([[1.0], [1.0], [-1.0], [-1.0]] * 50), np.repeat(np.arange(100), 2)) > 0.6
     True
@@ -83,14 +83,14 @@ def intracluster_correlation(units: FloatArray, cluster: IntArray, planned: floa
     return float(np.clip(raw * n_pairs / (n_pairs + _PRIOR_PAIRS), 0.0, 0.95))
 
 
-_PRIOR_PAIRS = 12.0  # ordered pairs of items that count as much as the guess of no correlation
+_PRIOR_PAIRS = 12.0  # prior weight of no correlation, in ordered pairs of items
 
 
 def cluster_errors(z: FloatArray, pi: FloatArray, cluster: IntArray) -> FloatArray:
-    """Between whole clusters (documents): contributions are summed per cluster first.
+    """Return errors of whole clusters (documents), with contributions summed per cluster.
 
-    Few and unequal clusters make linearised errors too small; each is scaled by (1 - 1/D) / (1 - its share of the
-    sample), which is what leaving it out (the jackknife) would show, and 1 for clusters of one size.
+    Linearised errors of few unequal clusters are too small; each is scaled by (1 - 1/D) / (1 - its share of the
+    sample), as the jackknife does, which is 1 for clusters of equal size.
     """
     codes = np.unique(cluster, return_inverse=True)[1]
     groups = int(codes.max()) + 1 if len(codes) else 0
@@ -104,7 +104,7 @@ def cluster_errors(z: FloatArray, pi: FloatArray, cluster: IntArray) -> FloatArr
 
 
 def stratified_errors(z: FloatArray, pi: FloatArray, stratum: IntArray) -> FloatArray:
-    """Within bins; bins with a single item are joined, so that nothing is lost.
+    """Return errors within strata; strata with a single item are merged.
 
     With z = (N_l / N) (y - mean_l) / n_l this is the textbook sum of (N_l/N)^2 (1 - f_l) s_l^2 / n_l.
     """
@@ -116,7 +116,7 @@ def stratified_errors(z: FloatArray, pi: FloatArray, stratum: IntArray) -> Float
 
 
 def merge_singleton_strata(stratum: IntArray) -> IntArray:
-    """Join bins that have one sampled item, two by two (the last with any other bin).
+    """Merge strata with one sampled item in pairs (the last one with any other stratum).
 
     >>> merge_singleton_strata(np.array([0, 0, 1, 2, 3])).tolist()
     [0, 0, 1, 1, 0]
@@ -134,10 +134,10 @@ def merge_singleton_strata(stratum: IntArray) -> IntArray:
 
 
 def degrees_of_freedom(units: FloatArray, most: float) -> float:
-    """Degrees of freedom of the variances, smaller where few units carry them (Satterthwaite), pooled over systems.
+    """Return Satterthwaite degrees of freedom of the variances, pooled over systems.
 
-    For normal units there are about n, for skewed, heavy-tailed scores such as MQM penalties far fewer: 2
-    n / (kurtosis - 1), the kurtosis corrected for small samples (Joanes and Gill 1998, G2).
+    About n for normal units, far fewer for heavy-tailed scores such as MQM penalties: 2 n / (kurtosis - 1), the
+    kurtosis corrected for small samples (Joanes and Gill 1998, G2).
 
     >>> units = np.random.default_rng(0).normal(size=(2000, 3))
     >>> bool(abs(degrees_of_freedom(units, 1999.0) / 2000 - 1) < 0.1)
@@ -155,10 +155,10 @@ def degrees_of_freedom(units: FloatArray, most: float) -> float:
 def pair_degrees_of_freedom(
     units: FloatArray, most: float | FloatArray, counts: FloatArray | None = None
 ) -> FloatArray:
-    """Degrees of freedom of the variance of every difference of two systems, as `degrees_of_freedom` for one.
+    """Return degrees of freedom of the difference of every two systems, as `degrees_of_freedom` of one.
 
-    The second and fourth moments of u_a - u_b come from products of powers of u, without a loop over pairs. `counts`
-    are the units of each pair (M x M) where systems have units of their own; all units by default.
+    Moments of u_a - u_b come from products of powers of u, without a loop over pairs. `counts` are the units of each
+    pair (M x M) where systems have different units; all units by default.
 
     >>> units = np.random.default_rng(0).normal(size=(500, 3))
     >>> pairs = pair_degrees_of_freedom(units, 499.0)

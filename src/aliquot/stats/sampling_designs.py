@@ -1,7 +1,7 @@
-"""Drawing a sample, given the inclusion probabilities.
+"""Sampling designs with given inclusion probabilities: simple, systematic, local pivotal, cube.
 
-Invariant: item i is drawn with probability pi_i exactly, whatever the design; when the pi sum to a whole number the
-sample has exactly that size, otherwise the whole number below or above. Every draw is a sorted array of item numbers.
+Invariant: item i is drawn with probability pi_i exactly. If the pi sum to a whole number the sample has that size,
+otherwise the whole number below or above. Samples are sorted arrays of item indices.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed, nan_std
 
 ROUNDING = 1e-9
-"""A sum of probabilities this near to a whole number (relatively) is that number, spoilt by floating point."""
+"""Relative difference of a sum of probabilities from a whole number that is rounding."""
 
 NEIGHBOURS = 12
-"""Neighbours looked up at once for the local pivotal method; more are asked for when all of them are decided."""
+"""Neighbours per query of the local pivotal method; more are queried when all of them are decided."""
 
 
 def validate_probabilities(pi: FloatArray) -> FloatArray:
-    """Return inclusion probabilities as a fresh array within [0, 1], or say which one is not a probability.
+    """Return inclusion probabilities as a new array within [0, 1]; raise OptionError for other values.
 
     >>> validate_probabilities(np.array([0.0, 0.5, 1.0 + 1e-12])).tolist()
     [0.0, 0.5, 1.0]
@@ -34,7 +34,7 @@ def validate_probabilities(pi: FloatArray) -> FloatArray:
 
 
 def _validate_matrix(name: str, values: FloatArray, rows: int) -> FloatArray:
-    """Return one row per item as a matrix; a single vector is one column."""
+    """Return a matrix with a row per item; a vector becomes a column."""
     matrix = np.asarray(values, dtype=np.float64)
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
     if matrix.ndim != 2 or len(matrix) != rows:
@@ -46,7 +46,7 @@ def _validate_matrix(name: str, values: FloatArray, rows: int) -> FloatArray:
 
 
 def _validate_order(order: IntArray, size: int) -> IntArray:
-    """Return the order, or say that it is not a permutation of the items."""
+    """Return the order; raise OptionError unless it is a permutation of the items."""
     numbers = np.asarray(order, dtype=np.int64)
     if numbers.shape != (size,) or not np.array_equal(np.sort(numbers), np.arange(size)):
         raise OptionError(f"order (length {numbers.size}) must hold each of the items 0 to {size - 1} once")
@@ -54,7 +54,7 @@ def _validate_order(order: IntArray, size: int) -> IntArray:
 
 
 def simple_random_sample(population: int, n: int, seed: Seed) -> IntArray:
-    """Draw n of `population` items, every subset equally likely (WMT "segment level").
+    """Draw n of `population` items, all subsets equally likely (WMT "segment level").
 
     >>> len(simple_random_sample(100, 7, seed=0))
     7
@@ -66,9 +66,9 @@ def simple_random_sample(population: int, n: int, seed: Seed) -> IntArray:
 
 
 def systematic_sample(pi: FloatArray, seed: Seed, order: IntArray | None = None) -> IntArray:
-    """Draw systematically: one random start u, then the items in which u, u + 1, ... fall on the cumulated pi.
+    """Draw systematically: the items in which u, u + 1, ... fall on the cumulated pi, u uniform.
 
-    Madow (1949). Neighbours in the order exclude each other: an order by document or by score stratifies implicitly.
+    Madow (1949). Neighbours in the order exclude each other: sorting by document or score stratifies implicitly.
 
     >>> systematic_sample(np.array([0.5, 0.5, 1.0, 0.5, 0.5]), seed=1).tolist()
     [1, 2, 4]
@@ -76,8 +76,8 @@ def systematic_sample(pi: FloatArray, seed: Seed, order: IntArray | None = None)
     values = validate_probabilities(pi)
     ordered = np.arange(len(values)) if order is None else _validate_order(order, len(values))
     start = np.random.default_rng(seed).random()
-    # Items with pi = 0 or 1 move the cumulated sum by whole numbers only: deciding them first changes nothing in
-    # the design and keeps rounding errors away from them.
+    # Items with pi = 0 or 1 shift the cumulated sum by whole numbers only: removing them first does not change
+    # the design and avoids rounding errors at them.
     certain = np.flatnonzero(values == 1.0)
     free = ordered[(values[ordered] > 0.0) & (values[ordered] < 1.0)]
     drawn = free[_systematic_hits(values[free], start)]
@@ -85,7 +85,7 @@ def systematic_sample(pi: FloatArray, seed: Seed, order: IntArray | None = None)
 
 
 def _systematic_hits(pi: FloatArray, start: float) -> IntArray:
-    """Return the positions hit by start, start + 1, ... on the cumulated pi: as many as exact arithmetic gives."""
+    """Return the positions hit by start, start + 1, ... on the cumulated pi, robust to rounding."""
     if not len(pi):
         return np.empty(0, dtype=np.int64)
     total = float(pi.sum())
@@ -95,14 +95,14 @@ def _systematic_hits(pi: FloatArray, start: float) -> IntArray:
         size = int(np.ceil(total - start))
     cumulated *= total / cumulated[-1]
     hits = np.searchsorted(cumulated, start + np.arange(size), side="right")
-    # Rounding may put two ticks into an item with pi close to 1, or one beyond the end: push them apart, then back.
+    # Rounding may put two hits into an item with pi close to 1, or one beyond the end: separate them.
     steps = np.arange(size)
     hits = np.maximum.accumulate(hits - steps) + steps
     return np.minimum(hits, len(pi) - size + steps).astype(np.int64)
 
 
 def random_document_order(documents: IntArray, seed: Seed) -> IntArray:
-    """Order the items by document for `systematic_sample`: documents in random order, items inside a document as given.
+    """Return an order for `systematic_sample`: documents at random, items of a document as given.
 
     >>> random_document_order(np.array([7, 3, 7, 3, 3]), seed=0).tolist()
     [1, 3, 4, 0, 2]
@@ -113,10 +113,10 @@ def random_document_order(documents: IntArray, seed: Seed) -> IntArray:
 
 
 class _NeighbourPool:
-    """The undecided points and their nearest undecided neighbours.
+    """Nearest undecided neighbours of undecided points.
 
-    Neighbours are looked up for all points at once in a k-d tree, which is rebuilt when half of its points are
-    decided: the work is a few batch queries instead of one query a step.
+    A k-d tree is queried for all points at once and rebuilt when half of its points are decided: a few batch queries
+    instead of one per step.
     """
 
     def __init__(self, points: FloatArray) -> None:
@@ -135,7 +135,7 @@ class _NeighbourPool:
         self.near: dict[int, list[int]] = dict(zip(self.members.tolist(), rows, strict=True))
 
     def nearest(self, i: int) -> int:
-        """Return the undecided point nearest to i; there must be one."""
+        """Return the undecided point nearest to i; at least one must be left."""
         n_neighbours = NEIGHBOURS
         near = self.near[i]
         while True:
@@ -153,11 +153,11 @@ class _NeighbourPool:
 
 
 def local_pivotal_sample(pi: FloatArray, covariates: FloatArray, seed: Seed) -> IntArray:
-    """Draw a sample that is spread over the covariates: the local pivotal method, LPM2.
+    """Draw a sample that is spatially balanced over covariates: the local pivotal method, LPM2.
 
     Grafström, Lundström and Schelin (2012), "Spatially balanced sampling through the pivotal method". While undecided
-    items remain, a random one and its nearest undecided neighbour (in standardised covariates) fight: with
-    s = pi_i + pi_j < 1 one gets s and the other 0, otherwise one gets 1 and the other s - 1.
+    items remain, a random one and its nearest undecided neighbour (in standardised covariates) exchange probability:
+    with s = pi_i + pi_j < 1 one gets s and the other 0, otherwise one gets 1 and the other s - 1.
 
     >>> local_pivotal_sample(np.full(6, 1 / 3), np.array([0.0, 0.1, 0.2, 9.0, 9.1, 9.2]), seed=1).tolist()
     [2, 5]
@@ -167,7 +167,7 @@ def local_pivotal_sample(pi: FloatArray, covariates: FloatArray, seed: Seed) -> 
     rng = np.random.default_rng(seed)
     spread = nan_std(matrix, axis=0) if len(matrix) else np.ones(matrix.shape[1])
     points = matrix / np.where(spread > 0.0, spread, 1.0)
-    # In random order, equally near neighbours are not always met in the order of the file.
+    # Random order: ties of distance are not always resolved in file order.
     free = rng.permutation(np.flatnonzero((values > 0.0) & (values < 1.0)))
     if len(free):
         values[free] = _run_pivotal_steps(values[free].tolist(), _NeighbourPool(points[free]), rng)
@@ -175,7 +175,7 @@ def local_pivotal_sample(pi: FloatArray, covariates: FloatArray, seed: Seed) -> 
 
 
 def _run_pivotal_steps(p: list[float], undecided: _NeighbourPool, rng: np.random.Generator) -> list[float]:
-    """Play the pivotal fights until every value is 0 or 1. Inherently sequential: each fight depends on the last."""
+    """Run pivotal steps until every value is 0 or 1; sequential, as each step depends on the last."""
     waiting = list(range(len(p)))
     place = list(range(len(p)))
     for pick, luck in rng.random((len(p), 2)).tolist():
@@ -201,16 +201,16 @@ def _run_pivotal_steps(p: list[float], undecided: _NeighbourPool, rng: np.random
 
 
 def _decide_last(p: float, luck: float) -> float:
-    """Decide the last item by itself: certain when the pi sum to a whole number, else drawn with what is left."""
+    """Decide the last item: deterministic if the pi sum to a whole number, else at random."""
     return float(round(p)) if abs(p - round(p)) < ROUNDING else float(luck < p)
 
 
 def cube_sample(pi: FloatArray, balancing: FloatArray, seed: Seed) -> IntArray:
-    """Draw a balanced sample: sum over the sample of x_i / pi_i is (nearly) the sum of x_i over all items.
+    """Draw a balanced sample: Horvitz-Thompson totals of the balancing variables are (nearly) exact.
 
     Deville and Tillé (2004), "Efficient balanced sampling: the cube method", with the fast flight phase of Chauvet and
-    Tillé (2006) on p + 1 items at a time; in the landing phase the balancing variables are dropped one at a time from
-    the last, so put the most important first. pi itself is always the first of them: the size is fixed.
+    Tillé (2006) on p + 1 items at a time; the landing phase drops balancing variables one at a time from the last, so
+    the most important come first. pi itself is always the first: the size is fixed.
 
     >>> len(cube_sample(np.full(20, 0.25), np.arange(20.0), seed=0))
     5
@@ -226,7 +226,7 @@ def cube_sample(pi: FloatArray, balancing: FloatArray, seed: Seed) -> IntArray:
 
 
 def _run_cube_phases(p: list[float], ratios: FloatArray, rng: np.random.Generator) -> list[float]:
-    """Walk within the balancing equations until every value is 0 or 1; drop equations when no direction is left."""
+    """Walk within the balancing constraints until every value is 0 or 1; drop constraints when no direction is left."""
     active: list[int] = []
     entered, equations = 0, ratios.shape[1]
     while True:
@@ -249,7 +249,7 @@ def _run_cube_phases(p: list[float], ratios: FloatArray, rng: np.random.Generato
 
 
 def _null_vector(equations: FloatArray) -> list[float] | None:
-    """Return a unit vector v with equations @ v = 0, or None when there is none."""
+    """Return a unit vector v with equations @ v = 0, or None."""
     rows, columns = equations.shape
     _, singular, right = np.linalg.svd(equations)
     if columns <= rows and singular[-1] > 1e-10 * singular[0]:
@@ -259,7 +259,7 @@ def _null_vector(equations: FloatArray) -> list[float] | None:
 
 
 def _cube_step(p: list[float], direction: list[float], luck: float) -> list[float]:
-    """Go along the direction, forth or back, to the wall of the cube, with chances that keep the expectation."""
+    """Move along the direction to a face of the cube, forwards or backwards at random with zero expectation."""
     moves = [(x, v) for x, v in zip(p, direction, strict=True) if abs(v) > 1e-11]
     forth = min((1.0 - x) / v if v > 0.0 else -x / v for x, v in moves)
     back = min(x / v if v > 0.0 else (x - 1.0) / v for x, v in moves)
