@@ -77,7 +77,7 @@ def our_run(data: EvalSet, policy: str, seed: int) -> Measured:
                 utility=chosen.utility,
                 probability=chosen.probability,
                 systems=chosen.systems,
-                details=chosen.details,
+                design=chosen.design,
             ),
         )
         found = infer(sample, Spec("greg", {}))

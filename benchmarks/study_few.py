@@ -68,8 +68,8 @@ def drawn(data: EvalSet, n: int, seed: int) -> Sample:
         data.human_score(None)[draw.rows],
         pi,
         1.0 / pi,
-        kind=str(draw.details["variance"]),
-        remainder=float(draw.details.get("remainder", 1.0)),
+        kind=draw.design.variance,
+        remainder=draw.design.remainder,
     )
 
 

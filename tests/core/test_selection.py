@@ -61,6 +61,7 @@ def test_save_and_load(tmp_path, changes, name):
         assert np.array_equal(getattr(again, field) is None, getattr(selection, field) is None)
     assert again.systems == selection.systems
     assert dict(again.details) == dict(selection.details)
+    assert again.design == selection.design
 
 
 def test_the_order_is_that_of_the_ranks(tmp_path):
@@ -361,12 +362,12 @@ def test_probabilities_of_cells_by_hand():
 )
 def test_details_of_a_design_that_cannot_be(details, message):
     with pytest.raises(DataError, match=message):
-        Design.of(details)
+        Design().updated(details)
 
 
 def test_details_of_a_design_that_can_be():
     details = {"coverage": 1.0 + 1e-12, "remainder": 0, "first_stage": 0, "rates": {"A": 0, "B": None}, "other": "x"}
-    found = Design.of(details)
+    found = Design().updated(details)
     assert (found.coverage, found.remainder, found.rates) == (1.0 + 1e-12, 0, {"A": 0, "B": None})
-    assert Design.of({"variance": "of another kind"}).variance == "unordered"
-    assert Design.of(None) == Design()
+    assert Design().updated({"variance": "of another kind"}).variance == "unordered"
+    assert Design().updated({}) == Design()

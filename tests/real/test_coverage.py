@@ -87,9 +87,9 @@ def samples(data: EvalSet, design: str, n: int) -> Iterator[Sample]:
             data.human_score()[rows],
             pi,
             1.0 / pi,
-            kind=str(drawn.details.get("variance", "unordered")),
+            kind=drawn.design.variance,
             stratum=stratum,
-            remainder=float(drawn.details.get("remainder", 1.0)),
+            remainder=drawn.design.remainder,
         )
 
 

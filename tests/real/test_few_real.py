@@ -41,9 +41,8 @@ def drawn(data: EvalSet, n: int, seed: int) -> Sample:
     draw = pps(data, n=n, rng=np.random.default_rng(seed))
     assert draw.probability is not None
     pi = draw.probability[draw.rows]
-    remainder = float(draw.details.get("remainder", 1.0))
     scores = data.human_score()[draw.rows]
-    return Sample(data, draw.rows, scores, pi, 1.0 / pi, kind=str(draw.details["variance"]), remainder=remainder)
+    return Sample(data, draw.rows, scores, pi, 1.0 / pi, kind=draw.design.variance, remainder=draw.design.remainder)
 
 
 def errors(data: EvalSet, method: str, n: int, past: Sequence[EvalSet] = (), repeats: int = 40) -> float:

@@ -76,7 +76,7 @@ def test_a_group_that_gets_nothing_is_not_passed_over_in_silence():
     evalset = interleaved(items=interleaved().items.with_columns(pl.col("document").alias("six")))
     chosen = [select(evalset, "segments", 4, balance="six", seed=seed) for seed in range(40)]
     drawn_from = {str(item) for selection in chosen for item in selection.ids}
-    told = [selection.details.get("coverage", 1.0) < 1.0 for selection in chosen]
+    told = [selection.design.coverage < 1.0 for selection in chosen]
     assert all(told) or len(drawn_from) == N
 
 
@@ -88,7 +88,7 @@ def test_bins_left_empty_in_any_group_are_told():
         rows = [evalset.ids.index(item) for item in swapped["id"]]
         scores = {name: values[rows] for name, values in evalset.scores.items()}
         chosen = select(interleaved(items=swapped, scores=scores), "stratified:rounding=nearest", 8, balance="domain")
-        assert chosen.details["coverage"] < 1.0
+        assert chosen.design.coverage < 1.0
 
 
 def test_balance_splits_an_amount_of_cost_equally_too():
@@ -113,7 +113,7 @@ def test_whole_documents_are_drawn_as_units(spec):
         chosen = select(evalset, spec, 10, unit="document", seed=seed)
         rows = [at[item] for item in chosen.ids]
         assert len(rows) == np.isin(codes, codes[rows]).sum()
-        assert chosen.details["variance"] == "clustered"
+        assert chosen.design.variance == "clustered"
 
 
 def test_documents_as_units_and_equal_groups_do_not_ignore_each_other():
@@ -208,7 +208,7 @@ def test_items_included_are_judged_for_all_systems():
 def test_coverage_is_told_for_non_matching_draws_too():
     for matching in (True, False):
         chosen = select(interleaved(), "documents:max_length=5", 5, matching=matching)
-        assert chosen.details["coverage"] == pytest.approx(11 / 24)
+        assert chosen.design.coverage == pytest.approx(11 / 24)
 
 
 @pytest.mark.parametrize("options", [{"unit": "document"}, {"balance": "domain"}])

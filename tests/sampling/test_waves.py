@@ -110,7 +110,7 @@ def test_bins_and_coverage_are_those_of_the_whole_selection():
     first = select(POOL, method, 3)
     second = select(POOL, add_to=first, budget=12)
     assert second.details["empty_bins"] < first.details["empty_bins"]
-    assert second.details.get("coverage", 1.0) > first.details["coverage"]
+    assert second.design.coverage > first.design.coverage
     assert second.stratum is not None
     assert first.stratum == second.stratum[:3]
 
@@ -132,12 +132,12 @@ def test_remainder_is_the_variance_of_the_numbers_of_items_by_document():
     for drawn in draws:
         pi[[rows[item] for item in drawn.ids]] = known(drawn)
     measured = counts.var(axis=0).sum() / (pi * (1 - pi)).sum()
-    stated = np.mean([drawn.details["remainder"] for drawn in draws])
+    stated = np.mean([drawn.design.remainder for drawn in draws])
     assert stated == pytest.approx(measured, rel=0.12)
     fresh = select(data, "pps", 12)
     p = np.full(60, 0.2)
     one = between_groups([p], [12], np.array([rows[item] for item in fresh.ids]), codes)
-    assert one == pytest.approx(float(select(data, "pps:size=equal", 12).details["remainder"]))
+    assert one == pytest.approx(float(select(data, "pps:size=equal", 12).design.remainder))
 
 
 @pytest.mark.parametrize("method", ["pps", "stratified", "segments"])

@@ -142,7 +142,7 @@ def test_whole_documents_in_the_first_stage_make_wider_intervals():
     for run in range(150):
         first = select(sources, "documents", 45, seed=run)
         chosen = select(pool, "segments", 18, within=first, seed=run + 999)
-        assert chosen.details["variance"] == "clustered"
+        assert chosen.design.variance == "clustered"
         row = estimate_given(pool, "mean", selection=chosen).systems[0]
         found.append(row.estimate)
         errors.append(row.se)

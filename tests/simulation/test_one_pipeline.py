@@ -46,7 +46,8 @@ def test_simulate_and_plan_replay_what_estimate_prints(seed: int, method: str) -
             plan.typed,
             probability=chosen.probability,
             stratum=None if chosen.stratum is None else tuple(map(str, chosen.stratum)),
-            details=dict(chosen.details or {}),
+            design=chosen.design,
+            details=chosen.details,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AliquotWarning)

@@ -10,10 +10,9 @@ import hashlib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
@@ -32,7 +31,8 @@ from aliquot.stats.arrays import BoolArray, FloatArray
 
 SELECTION_FIELD = "selection"
 _REMEDY = "a selection is item JSON lines, as `aliquot select -o` writes them"
-VARIANCES = ("unordered", "spread", "clustered", "stratified", "balanced")
+Variance = Literal["unordered", "spread", "clustered", "stratified", "balanced"]
+"""How the variance of a mean follows from the draw."""
 _ROUNDING = 1e-9
 _MAX_INTEGER = 2**53  # whole numbers up to which a float counts
 _NUMBER = ((int, float, type(None)), "a number")
@@ -79,28 +79,43 @@ def _validate_detail(name: str, value: object) -> None:
 
 @dataclass(frozen=True)
 class Design:
-    """What an estimate must know of how items were drawn: the typed part of a selection's details."""
+    """How items were drawn, as far as estimates depend on it.
 
-    variance: str = "unordered"  # how the variance follows from the draw; one of VARIANCES
-    remainder: float = 1.0  # spread over documents: what is left of the variance between them
-    coverage: float = 1.0  # share of the items that had a probability above 0
-    within: str | None = None  # the method of a first stage, if there was one
-    first_stage: int | None = None  # and how many items it chose
-    # adaptive allocation: how far each system went along the common order of items; None where it has all of them
+    Attributes:
+        variance: How the variance of a mean follows from the draw.
+        remainder: For "spread", the share of the variance between documents that is left.
+        coverage: The share of the items that had a probability above 0.
+        within: The method of a first stage, or None.
+        first_stage: The number of items that a first stage chose, or None.
+        rates: Of an adaptive allocation, how far each system went along the common order of items; None for all of it.
+    """
+
+    variance: Variance = "unordered"
+    remainder: float = 1.0
+    coverage: float = 1.0
+    within: str | None = None
+    first_stage: int | None = None
     rates: Mapping[str, float | None] | None = None
 
-    @classmethod
-    def of(cls, details: Mapping[str, Any] | None) -> Design:
-        """Read the design out of details; what is absent has its default.
+    def updated(self, details: Mapping[str, Any]) -> Design:
+        """Return the design with the values that plain details have for it; other details are ignored.
 
-        >>> Design.of({"variance": "spread", "remainder": 0.4, "gap": 1e-9})
+        >>> Design().updated({"variance": "spread", "remainder": 0.4, "gap": 1e-9})
         Design(variance='spread', remainder=0.4, coverage=1.0, within=None, first_stage=None, rates=None)
         """
-        known = {name: details[name] for name in cls.__dataclass_fields__ if name in details} if details else {}
-        for name, value in known.items():
+        values = {name: details[name] for name in self.__dataclass_fields__ if name in details}
+        for name, value in values.items():
             _validate_detail(name, value)
-        design = cls(**known)
-        return design if design.variance in VARIANCES else replace(design, variance="unordered")
+        design = replace(self, **values)
+        return design if design.variance in get_args(Variance) else replace(design, variance="unordered")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the values that are not the default ones, as they are saved among a selection's details."""
+        names = self.__dataclass_fields__
+        return {name: getattr(self, name) for name in names if getattr(self, name) != getattr(_PLAIN, name)}
+
+
+_PLAIN = Design()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -117,7 +132,9 @@ class Selection(Shown):
         cost: what judging each item costs, or None.
         stratum: the design's bin of each item, or None.
         systems: for non-matching designs, the systems to be judged on each item; None means all of them.
-        details: what else the design knows (bin sizes, drawing order, proven gap), as plain values.
+        design: how the items were drawn, as far as estimates depend on it.
+        details: what else is known of the choice (bin sizes, waves, proven gap), as plain values; those that are the
+            design's are moved there.
         signature: how to get it again.
         origin: what is remembered of the data it was made from, or None; `check` compares other data with it.
 
@@ -140,6 +157,7 @@ class Selection(Shown):
     details: Mapping[str, Any] = field(default_factory=dict)
     signature: str = ""
     origin: Origin | None = None
+    design: Design = _PLAIN
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
@@ -160,12 +178,9 @@ class Selection(Shown):
                 raise DataError(f"selection: {len(value)} entries of {name} for {len(self.ids)} items")
         if self.origin is not None:
             set_field(self, "origin", self.origin.for_items(len(self.ids)))
-        set_field(self, "details", MappingProxyType(dict(self.details)))
-
-    @cached_property
-    def design(self) -> Design:
-        """How the items were drawn, as far as estimates must know it."""
-        return Design.of(self.details)
+        set_field(self, "design", self.design.updated(self.details))
+        others = {name: value for name, value in self.details.items() if name not in Design.__dataclass_fields__}
+        set_field(self, "details", MappingProxyType(others))
 
     def cell_probability(self, systems: Sequence[str]) -> FloatArray | None:
         """Probabilities of the cells (items x systems) of an adaptive selection; None for others.
@@ -189,8 +204,8 @@ class Selection(Shown):
         if not isinstance(other, Selection):
             return NotImplemented
         return (
-            (self.method, self.population, self.signature, self.details, self.systems)
-            == (other.method, other.population, other.signature, other.details, other.systems)
+            (self.method, self.population, self.signature, self.design, self.details, self.systems)
+            == (other.method, other.population, other.signature, other.design, other.details, other.systems)
             and self.ids == other.ids
             and self.to_frame().equals(other.to_frame())
         )
@@ -225,7 +240,7 @@ class Selection(Shown):
             "method": self.method,
             "population": self.population,
             "signature": self.signature,
-            "details": dict(self.details),
+            "details": self._saved_details(),
             "items": self.to_frame().to_dicts(),
         }
 
@@ -273,13 +288,16 @@ class Selection(Shown):
                 entry["source"] = digest
         for entry, digests in zip(entries, () if self.origin is None else self.origin.outputs, strict=False):
             entry["outputs"] = digests
-        if entries and self.details:
-            entries[0]["details"] = dict(self.details)
+        if entries and (details := self._saved_details()):
+            entries[0]["details"] = details
         if entries and self.origin is not None:
             entries[0]["data"] = self.origin.to_dict()
         if entries:  # whole lines that are lost later are noticed
             entries[0]["file"] = {"items": len(self), "seal": _compute_seal(self.ids, entries, _SEAL_FIELDS)}
         return entries
+
+    def _saved_details(self) -> dict[str, Any]:
+        return dict(self.details) | self.design.to_dict()
 
     @classmethod
     def load(cls, path: str | Path) -> Selection:
@@ -299,7 +317,6 @@ class Selection(Shown):
         _require_whole(path, ids, entries)
         try:
             found = _build_selection(ids, entries)
-            _ = found.design  # says what is wrong with the details
         except (DataError, OptionError) as error:
             raise FormatError(f"{path}: {error}") from None
         _require_unedited(path, ids, entries)

@@ -58,7 +58,7 @@ class Sample:
         scores: n x M human scores; NaN = not judged.
         pi: inclusion probabilities, or None when the items were not drawn with known chances.
         weight: what each item counts: 1/pi, or 1.
-        kind: how the variance follows from the design; one of core.selection.VARIANCES.
+        kind: how the variance follows from the design; see core.selection.Variance.
         stratum: the design's bin of each judged item, or None.
         remainder: for samples spread over documents, what is left of the variance between documents.
         cell_weight: n x M, what each cell counts, where systems have probabilities of their own; otherwise None.

@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 
 from aliquot.core.describe import MIN_PLAN_ITEMS
 from aliquot.core.evalset import EvalSet
-from aliquot.core.selection import Design, Selection
+from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.estimation.estimators import run_estimator
 from aliquot.estimation.pipeline import Inference, infer, pair_errors
@@ -133,7 +133,7 @@ class Pilot:
         """Units of a future sample of n items, and how often each item of the set is expected in it."""
         drawn = _draw(self.evalset, method, _same_share(n, self.copies, self.sample.population), self.seed)
         chance = drawn.probability
-        design = Design.of(drawn.details)
+        design = drawn.design
         if chance is None or design.variance not in _FORESEEN:
             raise OptionError(
                 f"'{method.typed}' cannot be foreseen from a pilot; plan with segments, pps or auto, or "

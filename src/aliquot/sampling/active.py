@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from aliquot.core.evalset import EvalSet, ItemId
-from aliquot.core.selection import Selection
+from aliquot.core.selection import Design, Selection
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike, as_evalset
 from aliquot.sampling.designs import bin_codes
@@ -214,7 +214,7 @@ def casf(
     """
     sampler = Casf(evalset, n, batches=min(batches, n), metrics=metrics, redundancy=redundancy, seed=rng)
     rows = [sampler.draw() for _ in range(sampler.batches)]
-    return Drawn(np.concatenate(rows), np.full(evalset.n_items, n / evalset.n_items), details={"variance": "balanced"})
+    return Drawn(np.concatenate(rows), np.full(evalset.n_items, n / evalset.n_items), design=Design("balanced"))
 
 
 class Casf:
@@ -308,7 +308,7 @@ class Casf:
             population=self._evalset.n_items,
             method="casf",
             probability=np.full(len(self._taken), share),
-            details={"variance": "balanced"},
+            design=Design("balanced"),
         )
 
 

@@ -23,7 +23,7 @@ from aliquot.core.judgments import Judgments
 from aliquot.core.origin import record_origin
 from aliquot.core.registry import parse_spec
 from aliquot.core.result import signature
-from aliquot.core.selection import Selection
+from aliquot.core.selection import Design, Selection
 from aliquot.errors import AliquotError, AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.estimate import Estimates, estimate
 from aliquot.estimation.inputs import with_judgments
@@ -404,7 +404,6 @@ class Allocator:
         rates = {name: self.order.rate(int(n)) for name, n in self.counts.items() if n}
         plain = {name: None if np.isinf(rate) else rate for name, rate in rates.items()}
         ids = tuple(self._ids[row] for row in rows)
-        details = {"rates": plain, "variance": "clustered" if self._unit == "document" else "unordered"}
         return Selection(
             ids=ids,
             population=self.data.n_items,
@@ -412,7 +411,7 @@ class Allocator:
             utility=self.order.size[rows],
             probability=self.order.probability(reached)[rows],
             systems=systems,
-            details=details,
+            design=Design("clustered" if self._unit == "document" else "unordered", rates=plain),
             origin=record_origin(self.data, ids),
             signature=self.signature,
         )

@@ -12,6 +12,7 @@ import numpy as np
 from aliquot.core.columns import group_codes
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import parse_spec, strip_parentheses
+from aliquot.core.selection import Design, Variance
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.sampling.item_scores import (
     Scale,
@@ -95,16 +96,14 @@ def _drawn_in_order(evalset: EvalSet, draw: Callable[[IntArray], ItemDraw]) -> I
     return ItemDraw(order[drawn.indices], probability)
 
 
-def _in_document_order(evalset: EvalSet, draw: ItemDraw, rng: np.random.Generator, variance: str) -> Drawn:
+def _in_document_order(evalset: EvalSet, draw: ItemDraw, rng: np.random.Generator, variance: Variance) -> Drawn:
     """Documents in random order, items in their order inside; so is it judged."""
     codes, reading = _documents(evalset), _reading_order(evalset)
     order = reading[random_document_order(codes[reading], rng)]
     chosen = np.zeros(evalset.n_items, dtype=bool)
     chosen[draw.indices] = True
-    details: dict[str, float | str] = {"variance": variance}
-    if variance == "spread":
-        details["remainder"] = between_documents(draw.probability, codes)
-    return Drawn(order[chosen[order]], draw.probability, details=details)
+    remainder = between_documents(draw.probability, codes) if variance == "spread" else 1.0
+    return Drawn(order[chosen[order]], draw.probability, design=Design(variance, remainder))
 
 
 def _documents(evalset: EvalSet) -> IntArray:
@@ -207,15 +206,12 @@ def stratified(
     expected = target if rounding == "random" else counts
     probability = (expected / sizes)[codes]
     small = sizes.mean() < _SMALL_BINS
-    details = {
-        "bins": len(sizes),
-        "empty_bins": int((counts == 0).sum()),
-        "rounding": rounding,
-        # Bins too small for a variance of their own are a sample spread over them.
-        "variance": "spread" if small and bins == "document" else "stratified",
-        "remainder": between_documents(probability, codes),
-    }
-    return Drawn(rng.permutation(rows), probability, codes, details)
+    details = {"bins": len(sizes), "empty_bins": int((counts == 0).sum()), "rounding": rounding}
+    # Bins too small for a variance of their own are a sample spread over them.
+    variance: Variance = "spread" if small and bins == "document" else "stratified"
+    return Drawn(
+        rng.permutation(rows), probability, codes, Design(variance, between_documents(probability, codes)), details
+    )
 
 
 def _draw_counts(codes: IntArray, counts: IntArray, rng: np.random.Generator) -> IntArray:
@@ -293,13 +289,11 @@ def pps(
     codes = evalset.documents
     along = spread == "document" and codes is not None
     order = random_document_order(codes, rng) if along and codes is not None else rng.permutation(evalset.n_items)
-    details: dict[str, float | str] = {"variance": "spread" if along else "unordered"}
-    if along and codes is not None:
-        details["remainder"] = between_documents(probability, codes)
+    drawn_by = Design("spread", between_documents(probability, codes)) if along and codes is not None else Design()
     rows = systematic_sample(probability, rng, order)
     place = np.empty(evalset.n_items, dtype=np.int64)
     place[order] = np.arange(evalset.n_items)
-    return Drawn(rows[np.argsort(place[rows])], probability, details=details)
+    return Drawn(rows[np.argsort(place[rows])], probability, design=drawn_by)
 
 
 def of_units(sizes: FloatArray, mass: FloatArray | None) -> FloatArray:
@@ -367,7 +361,7 @@ def balanced(
     probability = _scaled_to_cost(of_units(item_sizes(evalset, size, metrics), mass), n, tau, cost, amount)
     draw = local_pivotal_sample if by == "pivotal" else cube_sample
     rows = draw(probability, covariates, rng)
-    return Drawn(rng.permutation(rows), probability, details={"variance": "balanced"})
+    return Drawn(rng.permutation(rows), probability, design=Design("balanced"))
 
 
 # -- metric-guided choice among random draws: no known probabilities --------------------------------------------------
@@ -411,4 +405,4 @@ def guided(
         if accuracy > best_accuracy:
             best, best_accuracy = drawn, accuracy
     assert best is not None  # noqa: S101  (draws >= 1)
-    return Drawn(best.rows, None, best.stratum, {"draws": draws, "metric_spa": float(best_accuracy)})
+    return Drawn(best.rows, None, best.stratum, details={"draws": draws, "metric_spa": float(best_accuracy)})

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal
 from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import Parameter, RegistryEntry, Spec, merge_parameters, parse_spec, require_known_parameters
+from aliquot.core.selection import Design
 from aliquot.core.view import Column, View
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray
@@ -37,7 +38,8 @@ class Drawn:
     rows: IntArray  # the drawn rows in the order of drawing
     probability: FloatArray | None  # every item's inclusion probability (N), or None when it has none
     stratum: IntArray | None = None  # every item's bin (N) as an integer code, or None
-    details: Mapping[str, Any] = field(default_factory=dict)  # what an estimator or a reader should know
+    design: Design = field(default_factory=Design)  # how the variance of an estimate follows from the draw
+    details: Mapping[str, Any] = field(default_factory=dict)  # what else a reader should know
 
 
 @dataclass(frozen=True, eq=False)

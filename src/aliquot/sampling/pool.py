@@ -189,7 +189,7 @@ def select_pool(
         if spec.name == "kmeans":
             vectors = parts.rows("vector")
             found = pool_kmeans(vectors, kept, amount.n, np.random.default_rng(seed), **asked.given)
-            chosen = Chosen(found.rows, weight=found.weight, details={})
+            chosen = Chosen(found.rows, weight=found.weight)
         else:
             group = None if balance is None else BALANCE
             task = task_of(items, Spec(spec.name, asked.given), amount, costs, balance=group, seed=seed)
@@ -213,7 +213,8 @@ def select_pool(
         weight=chosen.weight,
         cost=None if costs is None else costs[chosen.rows],
         stratum=None if chosen.stratum is None else tuple(map(str, chosen.stratum.tolist())),
-        details=details | dict(chosen.details or {}),
+        design=chosen.design,
+        details=details | dict(chosen.details),
         signature=signature(
             f"pool:{spec}",
             None,

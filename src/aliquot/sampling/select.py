@@ -16,7 +16,7 @@ from aliquot.core.evalset import EvalSet, ItemId, take_rows
 from aliquot.core.origin import record_origin
 from aliquot.core.registry import Spec, parse_spec, suggest_arguments
 from aliquot.core.result import signature
-from aliquot.core.selection import Selection
+from aliquot.core.selection import Design, Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError, quoted, unknown_name
 from aliquot.io.inputs import DataLike, SelectionLike, as_evalset, as_evalsets, as_selection
 from aliquot.sampling.budgets import Budget, Times, data_prices, in_hours, item_costs, parse_amount, resolve_budget
@@ -141,7 +141,7 @@ def select(
     free = np.flatnonzero(~fixed)
     spent = 0.0 if costs is None else float(costs[fixed].sum())
     left = whole.less(int(fixed.sum()), spent)
-    chosen = Chosen(np.zeros(0, dtype=np.int64), details={})
+    chosen = Chosen(np.zeros(0, dtype=np.int64))
     if len(free) and (left.n if left.amount is None else left.amount) > 0:
         task = task_of(pool, spec, left, costs, free=free, balance=balance, unit=unit, crowd=crowd, seed=seed)
         chosen = choose_rows(task, matching=matching)
@@ -317,16 +317,13 @@ def _selection(
         cost=None if costs is None else costs[rows],
         stratum=stratum,
         systems=systems,
-        details=details | dict(chosen.details or {}) | ({"included": k} if k else {}),
+        design=chosen.design,
+        details=details | dict(chosen.details) | ({"included": k} if k else {}),
         signature=signed,
     )
 
 
 # -- Two stages: sources are chosen, outputs are made for those, and among them the items to judge are chosen --------
-
-
-KEY = "within"
-_WHOLE_DOCUMENTS = "clustered"
 
 
 def chosen_before(data: EvalSet, first: Selection) -> EvalSet:
@@ -369,29 +366,28 @@ def multiplied(second: Selection, first: Selection, signature: str) -> Selection
             AliquotWarning,
             3,
         )
-        return replace(second, details=dict(second.details) | _details(second, first), signature=signature)
+        return replace(second, design=_two_stage_design(second, first), signature=signature)
     return replace(
         second,
         population=first.population,
         probability=probability,
         weight=weight,
         signature=signature,
-        details=dict(second.details) | _details(second, first),
+        design=_two_stage_design(second, first),
     )
 
 
-def _details(second: Selection, first: Selection) -> dict[str, object]:
-    """How the first stage chose. A spread in the second stage does not hold for the first: a plain variance.
+def _two_stage_design(second: Selection, first: Selection) -> Design:
+    """Return the design of both stages. A spread in the second does not hold for the first: a plain variance.
 
     Whole documents in either stage make the items of a document dependent in the judged sample.
     """
-    details: dict[str, object] = {KEY: first.method, "first_stage": len(first)}
+    design = replace(second.design, within=first.method, first_stage=len(first))
     if second.probability is None or first.probability is None:
-        return details
-    whole = _WHOLE_DOCUMENTS in (first.design.variance, second.design.variance)
-    details["variance"] = _WHOLE_DOCUMENTS if whole else "unordered"
-    reached = first.design.coverage * second.design.coverage
-    return details | ({"coverage": reached} if reached < 1 else {})
+        return design
+    whole = "clustered" in (first.design.variance, second.design.variance)
+    coverage = first.design.coverage * second.design.coverage
+    return replace(design, variance="clustered" if whole else "unordered", coverage=coverage)
 
 
 def named(first: Selection | None) -> str | None:

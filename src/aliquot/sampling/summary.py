@@ -179,9 +179,9 @@ def _notes(selection: Selection) -> tuple[str, ...]:
         )
     if details.get("matching") is False:
         notes.append("each system has its own draw; the file names the systems to judge for each item")
-    if "within" in details and selection.probability is not None:
+    if selection.design.within is not None and selection.probability is not None:
         stages = ", which has no probabilities" if _within_fixed(selection) else ": probabilities multiplied"
-        notes.append(f"within a first selection of {details['first_stage']} by {details['within']}{stages}")
+        notes.append(f"within a first selection of {selection.design.first_stage} by {selection.design.within}{stages}")
     if "waves" in details:
         *_, last, wave = details["waves"]
         asked = wave["size"] - last["size"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -181,7 +181,8 @@ class Chosen:
     weight: FloatArray | None = None
     stratum: IntArray | None = None
     systems: tuple[tuple[str, ...], ...] | None = None
-    details: Mapping[str, Any] | None = None
+    design: Design = field(default_factory=Design)
+    details: Mapping[str, Any] = field(default_factory=dict)
     population: int = 0
 
 
@@ -296,34 +297,34 @@ def _drawn(
 
 
 def _from_drawn(drawn: Drawn, members: IntArray) -> Chosen:
-    details = dict(drawn.details) | _coverage(drawn)
     return Chosen(
         members[drawn.rows],
         probability=None if drawn.probability is None else drawn.probability[drawn.rows],
         stratum=None if drawn.stratum is None else drawn.stratum[drawn.rows],
-        details=details,
+        design=_covering(drawn),
+        details=drawn.details,
         population=len(members),
     )
 
 
-def _coverage(drawn: Drawn) -> dict[str, float]:
-    """The share of items with a probability above 0, where some have none."""
-    if drawn.probability is None or (drawn.probability > 0).all():
-        return {}
-    return {"coverage": float((drawn.probability > 0).mean())}
+def _covering(drawn: Drawn) -> Design:
+    """Return the design with the share of items that have a probability above 0."""
+    if drawn.probability is None:
+        return drawn.design
+    return replace(drawn.design, coverage=float((drawn.probability > 0).mean()))
 
 
 def _merged(parts: list[Chosen], population: int) -> Chosen:
     probabilities = [part.probability for part in parts]
     known = [p for p in probabilities if p is not None]
     stratum = np.concatenate([np.full(len(part.rows), group) for group, part in enumerate(parts)])
-    reached = sum(part.population * Design.of(part.details).coverage for part in parts) / population
-    covered = {"coverage": reached} if reached < 1 - 1e-12 else {}
+    coverage = sum(part.population * part.design.coverage for part in parts) / population
     return Chosen(
         np.concatenate([part.rows for part in parts]),
         probability=np.concatenate(known) if len(known) == len(parts) else None,
         stratum=stratum,
-        details=dict(parts[0].details or {}) | {"balance": len(parts), "variance": "stratified"} | covered,
+        design=replace(parts[0].design, variance="stratified", coverage=coverage if coverage < 1 - 1e-12 else 1.0),
+        details=dict(parts[0].details) | {"balance": len(parts)},
     )
 
 
@@ -344,7 +345,9 @@ def _by_document_design(task: Task) -> Chosen:
     chosen = _from_drawn(_drawn(task, units, Budget(len(lengths), amount), cost, lengths), np.arange(len(lengths)))
     rows, unit_at = expanded(chosen.rows, codes)
     probability = None if chosen.probability is None else chosen.probability[unit_at]
-    return Chosen(rows, probability=probability, details=dict(chosen.details or {}) | {"variance": "clustered"})
+    return Chosen(
+        rows, probability=probability, design=replace(chosen.design, variance="clustered"), details=chosen.details
+    )
 
 
 def _for_each_system(task: Task) -> Chosen:
@@ -355,10 +358,9 @@ def _for_each_system(task: Task) -> Chosen:
         raise OptionError(f"{task.evalset.name}: no item has a system yet; leave out --non-matching")
     probability: FloatArray | None = None
     systems_of: dict[int, list[str]] = {}
-    details: Mapping[str, Any] = {}
     for system in sorted(task.evalset.systems):  # by name: the order in a file depends on its first lines
         drawn = _drawn(task, task.seen, task.budget, task.cost)
-        probability, details = drawn.probability, dict(drawn.details) | _coverage(drawn)
+        probability = drawn.probability
         for row in drawn.rows.tolist():
             systems_of.setdefault(row, []).append(system)
     rows = np.array(list(systems_of), dtype=np.int64)
@@ -366,5 +368,6 @@ def _for_each_system(task: Task) -> Chosen:
         rows,
         probability=None if probability is None else probability[rows],
         systems=tuple(tuple(names) for names in systems_of.values()),
-        details=dict(details) | {"matching": False},
+        design=_covering(drawn),
+        details=dict(drawn.details) | {"matching": False},
     )

@@ -105,15 +105,13 @@ def add_wave(
     waves = [*waves, {"size": size, "drawn": len(rows) - len(chosen)}]
     strata = _strata(design, draws, pool.n_items)
     details = dict(earlier.details) | {KEY: waves}
-    if details.get("variance") == "spread":
+    remainder = earlier.design.remainder
+    if earlier.design.variance == "spread":
         codes = pool.documents if strata is None else strata
         assert codes is not None  # noqa: S101  (a sample spread over documents has documents)
-        details["remainder"] = between_groups([*steps, after], [wave["drawn"] for wave in waves], rows, codes)
+        remainder = between_groups([*steps, after], [wave["drawn"] for wave in waves], rows, codes)
     if "empty_bins" in details and strata is not None:
         details["empty_bins"] = int(strata.max()) + 1 - len(np.unique(strata[rows]))
-    details.pop("coverage", None)
-    if (after <= 0).any():
-        details["coverage"] = float((after > 0).mean())
     ids = pool.items["id"].to_list()
     chosen_ids = tuple(ids[row] for row in rows)
     return replace(
@@ -123,6 +121,7 @@ def add_wave(
         probability=after[rows],
         weight=None,
         signature=signature,
+        design=replace(earlier.design, remainder=remainder, coverage=float((after > 0).mean())),
         details=details,
         stratum=None if strata is None else tuple(map(str, strata[rows].tolist())),
     )
@@ -176,11 +175,11 @@ def require_design(earlier: Selection) -> None:
     method = all_methods().get(name)
     reasons = (
         (earlier.systems is not None, "draws for each system separately (non-matching)"),
-        ("within" in details, "is a second stage (--within)"),
+        (earlier.design.within is not None, "is a second stage (--within)"),
         ("included" in details, "has items that were included in any case (--include)"),
         (earlier.cost is not None, "keeps a cost budget (--cost)"),
         (
-            details.get("variance") == "clustered" or "documents" in (method.needs if method else ()),
+            earlier.design.variance == "clustered" or "documents" in (method.needs if method else ()),
             "takes whole documents or snippets, which further items would leave half judged",
         ),
         (earlier.probability is None or name not in DESIGNS, "has no inclusion probabilities"),
@@ -281,7 +280,7 @@ def _draw(
     design: _Design, drawn: Drawn, rows: IntArray, left: BoolArray, q: FloatArray, rng: np.random.Generator
 ) -> IntArray:
     """Draw systematically among the rows of a group that are left, along what the design spreads its sample over."""
-    kind, bins, documents = drawn.details.get("variance"), drawn.stratum, design.seen.documents
+    kind, bins, documents = drawn.design.variance, drawn.stratum, design.seen.documents
     along_documents = bins is None and kind == "spread" and documents is not None
     if not len(rows):
         return rows

@@ -14,7 +14,7 @@ import numpy as np
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import bind_parameters
-from aliquot.core.selection import Design, compute_cell_probability
+from aliquot.core.selection import compute_cell_probability
 from aliquot.errors import AliquotWarning
 from aliquot.estimation.intervals import bounds, range_note
 from aliquot.estimation.pipeline import Inference, infer, pair_errors
@@ -205,7 +205,7 @@ def replay_allocation(
                 utility=chosen.utility,
                 probability=chosen.probability,
                 systems=chosen.systems,
-                details=chosen.details,
+                design=chosen.design,
             ),
             rng,
         )
@@ -225,7 +225,7 @@ def judge_items(stage: ReplaySet, chosen: Chosen) -> Sample:
         asked = np.array([[name in names for name in stage.evalset.systems] for names in chosen.systems])
         scores = np.where(asked, scores, np.nan)
     weight = chosen.weight if chosen.weight is not None else np.ones(len(rows))
-    design = Design.of(chosen.details)
+    design = chosen.design
     if design.rates is not None and chosen.utility is not None and chosen.probability is not None:
         cells = compute_cell_probability(chosen.utility, chosen.probability, design.rates, stage.evalset.systems)
         return adaptive_sample(stage.evalset, rows, scores, cells)

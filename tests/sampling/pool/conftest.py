@@ -79,4 +79,5 @@ def same(a: aliquot.Selection, b: aliquot.Selection) -> None:
     assert a.ids == b.ids
     assert a.to_frame().equals(b.to_frame())
     assert dict(a.details) == dict(b.details)
+    assert a.design == b.design
     assert (a.method, a.population) == (b.method, b.population)
