@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,38 @@ def test_every_part_in_full(part, path, capsys):
     assert len(out.splitlines()) > 5
 
 
+def test_parts_stand_alone_and_say_why_they_cannot_be_computed(tmp_path, capsys):
+    one_rater = saved(aliquot.synthetic(items=30, systems=3, annotators=1, seed=2), tmp_path)
+    assert run(["metrics", one_rater, "--parts", "annotators,gap,by_system", *QUICK]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "gap between metric and people" in words
+    assert "correlations over the outputs of each system" in words
+    assert "note: data, 'human': all judgments are by one annotator" in words
+    one_system = saved(aliquot.synthetic(items=30, systems=3, seed=2).keep(systems=["sys1"]), tmp_path)
+    assert run(["metrics", one_system, "--parts", "squared_error,convergence,value", *QUICK]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "note: no squared_error: data: people judged one system only" in words
+    assert "note: no convergence: data: people judged one system only" in words
+    assert "as control variate" in words
+    assert "one system only" in complaint([one_system, "--parts", "squared_error,convergence"], capsys)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_every_row_can_be_attributed_at_every_width(width, campaign, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    metric = "a metric of a name that goes on and on, to be told from others"
+    long = {"metricA": f"{metric} 1", "metricB": f"{metric} 2"}
+    scores = {long.get(name, name): values for name, values in campaign.scores.items()}
+    data = replace(campaign, scores=scores).rename(systems={"sys1": f"{metric} s1", "sys2": f"{metric} s2"})
+    for parts in ([], ["--parts", ",".join(PARTS[:6])], ["--parts", ",".join(PARTS[6:])]):
+        assert run(["metrics", saved(data, tmp_path), *parts, *QUICK]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert all(len(line) <= width for line in lines if not line.startswith("aliquot:"))
+        rows = [line.split("  ")[0].split(" 0")[0] for line in lines if line.startswith("a met") and "  " in line]
+        assert len({row for row in rows if "1" in row[-3:]}) >= 1
+        assert len({row for row in rows if "2" in row[-3:]}) >= 1
+
+
 def test_rows_are_sorted_by_observed_error(path, capsys):
     assert run(["metrics", path, "--parts", "decomposition", *QUICK]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("metric") and line[6] in "ABC"]
@@ -79,7 +112,9 @@ def test_one_document_and_nothing_else(path, capsys):
     assert {"metric", "observed", "noise", "bias", "variance", "error"} <= document["decomposition"][0].keys()
     loaded = aliquot.load(path)
     report = aliquot.metrics(loaded, trials=200, permutations=49, seed=3, level=0.9, paired=True, common=True)
-    assert document == json.loads(json.dumps(report.to_dict()))
+    of_library = json.loads(json.dumps(report.to_dict()))
+    of_library["notes"] = [note.replace("`unit=item`", "--unit item") for note in of_library["notes"]]
+    assert document == of_library
 
 
 @pytest.mark.parametrize("ending", ["json", "csv", "tsv", "parquet", "tex", "md", "csv.gz"])
@@ -160,7 +195,7 @@ def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_no_human_scores(tmp_path, capsys):
     scores = tmp_path / "scores.csv"
     scores.write_text("item,system,metric,value\n1,A,BLEU,1\n1,B,BLEU,2\n2,A,BLEU,3\n2,B,BLEU,3\n")
-    assert "no score is known to be people's; name it with --human" in complaint([str(scores)], capsys)
+    assert "no score is known to be people's; name it in --human" in complaint([str(scores)], capsys)
     assert "unknown score 'human'" in complaint([str(scores), "--human", "human"], capsys)
 
 
@@ -217,9 +252,9 @@ def test_a_single_annotator(tmp_path, capsys):
         (["--table", "value", "-o", "x.csv", "--parts", "tests"], "add value to --parts"),
         (["--table", "computed", "-o", "x.csv"], "give --compute"),
         (["--tests", "pearson"], "unknown test 'pearson'"),
-        (["--swap", "nothing"], "unknown swap 'nothing'"),
-        (["--trials", "0"], "trials is 0"),
-        (["--alpha", "0.9"], "alpha is 0.9"),
+        (["--swap", "nothing"], "--swap is 'nothing'; Available: 'both'"),
+        (["--trials", "0"], "--trials is 0; give a number of at least 1"),
+        (["--alpha", "0.9"], "--alpha is 0.9"),
         (["--human", "humn"], "unknown score 'humn'; did you mean 'human'"),
         (["--compute", "bleurt"], "unknown surface metric 'bleurt'; did you mean 'bleu'"),
         (["-o", "x.docx"], "x.docx: unknown ending"),

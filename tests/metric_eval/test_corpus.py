@@ -83,9 +83,9 @@ def test_corpus_metrics_stand_beside_the_others(data):
 
 
 def test_what_corpus_refuses(data):
-    with pytest.raises(OptionError, match="leave --paired out"):
+    with pytest.raises(OptionError, match="leave `paired` out"):
         aliquot.metrics(data, corpus="bleu", paired=True, trials=10)
-    with pytest.raises(OptionError, match="name one of them"):
+    with pytest.raises(OptionError, match="add one of them"):
         aliquot.metrics(data, corpus="bleu", parts=["tests"])
 
 

@@ -222,7 +222,7 @@ def test_break_even_without_judgments_counts_items():
     assert any("there are no judgments" in note for note in report.notes)
     with pytest.raises(DataError, match="there are no judgments"):
         aliquot.metrics(data, parts=["breakeven"], trials=200, unit="judgment")
-    with pytest.raises(NameUnknownError, match="unknown unit 'document'"):
+    with pytest.raises(NameUnknownError, match="`unit` is 'document'; did you mean 'judgment'"):
         aliquot.metrics(data, unit="document")  # type: ignore[arg-type]
 
 

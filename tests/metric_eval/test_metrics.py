@@ -339,9 +339,9 @@ def test_metrics_with_different_cells_are_pointed_out(data):
     lacking = data.scores["metricB"].copy()
     lacking[:, 1] = np.nan
     notes = aliquot.metrics(data.with_score("metricB", lacking), parts=["value"]).notes
-    assert any("'metricB': 600" in note and "--common" in note for note in notes)
+    assert any("'metricB': 600" in note and "`common=True`" in note for note in notes)
     alone = aliquot.metrics(data.with_score("metricB", lacking), metrics=["metricB"], parts=["value"]).notes
-    assert any("600 of the 720 judged cells" in note and "--common" in note for note in alone)
+    assert any("600 of the 720 judged cells" in note and "`common=True`" in note for note in alone)
     whole = aliquot.metrics(data, metrics=["metricB"], parts=["value"]).notes
     assert not any("cells" in note for note in whole)
 
@@ -412,7 +412,7 @@ def test_no_human_scores(data):
     with pytest.raises(DataError, match="'human' has no value on any output; judge some"):
         aliquot.metrics(nothing)
     unnamed = EvalSet(items=data.items, systems=data.systems, scores={"x": data.scores["metricA"]})
-    with pytest.raises(DataError, match="no score is known to be people's; name it with --human"):
+    with pytest.raises(DataError, match="no score is known to be people's; name it in `human`"):
         aliquot.metrics(unnamed)
     with pytest.raises(NameUnknownError, match="unknown score 'humna'; did you mean 'human'"):
         aliquot.metrics(data, "humna")
@@ -523,9 +523,9 @@ def test_metrics_without_a_common_cell(data):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"trials": 0}, "trials is 0"),
-        ({"permutations": 0}, "permutations is 0"),
-        ({"alpha": 0.7}, "alpha is 0.7"),
+        ({"trials": 0}, "`trials` is 0"),
+        ({"permutations": 0}, "`permutations` is 0"),
+        ({"alpha": 0.7}, "`alpha` is 0.7"),
         ({"level": 1.5}, "level"),
         ({"metrics": []}, "no metric is named"),
         ({"metrics": ["metricA", "metricA"]}, "named twice"),
@@ -537,6 +537,20 @@ def test_metrics_without_a_common_cell(data):
 def test_options_that_cannot_be(data, options, message):
     with pytest.raises(OptionError, match=message):
         aliquot.metrics(data, **options)
+
+
+def test_names_may_be_a_text(data):
+    report = aliquot.metrics(data, parts="value, gap", tests="accuracy,spa", metrics="metricA,metricB")
+    assert report.parts == ("value", "gap")
+    assert report.metrics == ("metricA", "metricB")
+    assert "metrics:metricA,metricB|parts:value,gap|" in report.signature
+    assert [view.name for view in report.views()] == ["value", "value", "gap"]
+
+
+def test_a_report_with_all_parts_has_an_overview_and_details(report):
+    shown = [view for view in report.views() if not view.detail]
+    assert [view.name for view in shown] == ["decomposition", "correlations", "value", "annotators", "more"]
+    assert {view.name for view in report.views() if view.detail} == set(PARTS)
 
 
 def test_a_single_name_is_a_list_of_one(data):

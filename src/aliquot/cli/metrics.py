@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from aliquot.cli import common, options, render
-from aliquot.cli.metrics_tables import show
-from aliquot.cli.render import counting, latex, markdown
+from aliquot.cli import common as shared
+from aliquot.cli import options, render
+from aliquot.core.registry import split_names
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.formats import tables
 from aliquot.io.writing import resolve_ending, write_bytes
-from aliquot.metric_eval.metrics import PARTS, TABLES, MetricReport, metrics
+from aliquot.metric_eval.metrics import PARTS, TABLES, MetricReport
+from aliquot.metric_eval.metrics import metrics as compare_metrics
 from aliquot.metric_eval.significance import DEFAULT_TESTS, TESTS
 from aliquot.metric_eval.surface import parse_compute
 
 _HOW = "How to compare"
+_WHAT = "What is written and drawn"
 PICTURES = ("breakeven", "decomposition", "correlations")
 """What --plot can draw: each is a part of the report."""
+ENDINGS = (".json", ".md", ".tex", ".csv", ".tsv", ".parquet")
 
 
 def run(
     data: Annotated[
         list[str], typer.Argument(metavar="DATA...", help="Campaigns with human scores; pairs of systems are pooled.")
     ],
-    human: Annotated[
-        str | None, typer.Option("--human", metavar="A,B", help="The score that people gave, or several criteria.")
-    ] = None,
-    chosen: Annotated[
+    reading: options.Reading,
+    output: options.Output,
+    metrics: Annotated[
         str | None, typer.Option("--metrics", metavar="A,B", help="Only these; all that can be used if not given.")
     ] = None,
     parts: Annotated[
@@ -41,17 +44,22 @@ def run(
             "--compute", metavar="SPEC,...", help="First compute bleu, chrf:word_order=2, ter, ... from texts."
         ),
     ] = None,
+    common: Annotated[
+        bool, typer.Option("--common", help="Only the outputs that people and all metrics score.")
+    ] = False,
+    plot: options.PlotOption = None,
+    seed: options.SeedOption = 0,
     corpus: Annotated[
         str | None,
         typer.Option(
-            "--corpus", metavar="SPEC,...", help="Also BLEU, chrF, TER of whole draws of items: bleu,chrf,ter:cap=100."
+            "--corpus",
+            metavar="SPEC,...",
+            help="BLEU, chrF, TER of whole draws of items, too: bleu,chrf,ter:cap=100.",
+            rich_help_panel=_HOW,
         ),
     ] = None,
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Compute anew, and keep nothing of what is computed.")
-    ] = False,
-    same_cells: Annotated[
-        bool, typer.Option("--common", help="Only the outputs that people and all metrics score.", rich_help_panel=_HOW)
+        bool, typer.Option("--no-cache", help="Neither use nor keep computed metrics.", rich_help_panel=_HOW)
     ] = False,
     trials: Annotated[
         int, typer.Option("--trials", max=10**6, help="Bootstrap trials.", rich_help_panel=_HOW)
@@ -64,18 +72,21 @@ def run(
         typer.Option(
             "--unit",
             rich_help_panel=_HOW,
-            help="The break-even counts: judgment (single ones, each system its own) or item (the same for all "
-            "systems). judgment where the data have single judgments.",
+            help="What break-even counts: judgment (single ones, each system its own) or item (the same for all "
+            "systems); judgment where the data have single judgments.",
         ),
     ] = None,
     tests: Annotated[
         str, typer.Option("--tests", metavar="A,B", rich_help_panel=_HOW, help=f"Of: {', '.join(TESTS)}.")
     ] = ",".join(DEFAULT_TESTS),
     permutations: Annotated[
-        int, typer.Option("--permutations", max=10**6, help="Of each test.", rich_help_panel=_HOW)
+        int, typer.Option("--permutations", max=10**6, help="Permutations of each test.", rich_help_panel=_HOW)
     ] = 1000,
     swap: Annotated[
-        str, typer.Option("--swap", rich_help_panel=_HOW, help="Tests: both (PERM-BOTH), cells, items or systems.")
+        str,
+        typer.Option(
+            "--swap", rich_help_panel=_HOW, help="What tests permute: both (PERM-BOTH), cells, items or systems."
+        ),
     ] = "both",
     scale: Annotated[
         str | None,
@@ -83,47 +94,34 @@ def run(
     ] = None,
     metric_scale: Annotated[
         str | None,
-        typer.Option("--metric-scale", metavar="LOW:HIGH", help="Those of the metrics.", rich_help_panel=_HOW),
+        typer.Option("--metric-scale", metavar="LOW:HIGH", help="Ends of the metrics' scale.", rich_help_panel=_HOW),
     ] = None,
     alpha: Annotated[
-        float, typer.Option("--alpha", help="Significance of verdicts and clusters.", rich_help_panel=_HOW)
+        float, typer.Option("--alpha", help="Significance of co-occurrence and clusters.", rich_help_panel=_HOW)
     ] = 0.05,
     level: Annotated[float, typer.Option("--level", help="Coverage of intervals.", rich_help_panel=_HOW)] = 0.95,
     table: Annotated[
         str | None,
-        typer.Option("--table", metavar="NAME", help=f"What -o writes as a table: {', '.join(TABLES)}."),
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="FILE", help="Draw a picture: .svg, .png or .pdf."),
+        typer.Option(
+            "--table", metavar="NAME", help=f"What -o writes as a table: {', '.join(TABLES)}.", rich_help_panel=_WHAT
+        ),
     ] = None,
     picture: Annotated[
         str,
         typer.Option(
             "--picture",
             metavar="NAME",
-            help="Which: breakeven (error against judgments), decomposition (noise, bias, variance) or correlations.",
+            help="What --plot draws: breakeven (error against judgments), decomposition (noise, bias, variance) or "
+            "correlations.",
+            rich_help_panel=_WHAT,
         ),
     ] = PICTURES[0],
-    systems: options.SystemsOption = None,
-    exclude: options.ExcludeOption = None,
-    output: options.OutputOption = None,
-    as_json: options.JsonOption = False,
-    all_rows: options.AllRowsOption = False,  # noqa: ARG001
-    seed: options.SeedOption = 0,
-    format: options.FormatOption = None,  # noqa: A002
-    lower_is_better: options.LowerOption = None,
-    columns: options.ColumnsOption = None,
-    wide: options.WideOption = None,
-    score_name: options.ScoreNameOption = None,
-    pair: options.PairOption = None,
-    mqm_weights: options.WeightsOption = None,
 ) -> None:
     """Can I trust the metric instead?
 
-    Holds automatic metrics against human scores: how often they are wrong about which system is better, and why
+    Compares automatic metrics with human scores: how often they are wrong about which system is better, and why
     (noise, bias, variance); how many judgments each is worth; correlations at every level; whether one metric is
-    better than another; what a metric saves when combined with few judgments.
+    better than another; what a metric saves when combined with few judgments. --human may name several criteria.
 
     Example: aliquot metrics wmt23.jsonl --exclude refA --plot worth.svg
 
@@ -133,91 +131,63 @@ def run(
 
     Example: aliquot metrics summeval.jsonl --human human_coherence,human_fluency --parts decomposition -o parts.tex
     """
-    common.require_writable(output)
-    common.require_picture(plot, picture, PICTURES)
-    wanted = common.names(parts) if parts is not None else None
-    if plot is not None and wanted is not None and picture not in wanted:
+    shared.require_writable(output.output)
+    shared.require_picture(plot, picture, PICTURES)
+    part_names = None if parts is None else split_names(parts)
+    _validate_output(output.output, table, part_names, is_computing=compute is not None)
+    if plot is not None and part_names is not None and picture not in part_names:
         raise OptionError(f"--plot draws the {picture}; add {picture} to --parts, or leave --parts out")
-    _check(table, output)
-    if table is not None:
-        _check_table(table, wanted, computing=compute is not None)
     if compute is not None:
         parse_compute(compute)
-    reading: dict[str, Any] = {
-        "systems": systems,
-        "exclude": exclude,
-        "format": format,
-        "lower_is_better": lower_is_better,
-        "columns": columns,
-        "wide": wide,
-        "score_name": score_name,
-        "pair": pair,
-        "mqm_weights": mqm_weights,
-    }
-    humans = common.names(human)
-    sets = [common.load_data(source, **reading) for source in data]
-    with counting("computing") as told, render.busy("holding metrics against people"):
-        report = metrics(
+    sets = [shared.load_data(source, replace(reading, human=None)) for source in data]
+    with render.counting("computing") as progress, render.busy("comparing metrics with people"):
+        report = compare_metrics(
             sets,
-            None if human is None else humans,
-            metrics=common.names(chosen) if chosen is not None else None,
-            parts=wanted,
+            None if reading.human is None else split_names(reading.human),
+            metrics=None if metrics is None else split_names(metrics),
+            parts=part_names,
             trials=trials,
             paired=paired,
-            unit=unit,  # type: ignore[arg-type]
+            unit=unit,  # type: ignore[arg-type]  # `metrics` checks it
             corpus=corpus,
             compute=compute,
-            common=same_cells,
-            tests=common.names(tests),
+            common=common,
+            tests=tests,
             permutations=permutations,
-            swap=swap,  # type: ignore[arg-type]
-            scale=common.value_range(scale, "--scale", ":"),
-            metric_scale=common.value_range(metric_scale, "--metric-scale", ":"),
+            swap=swap,  # type: ignore[arg-type]  # `metrics` checks it
+            scale=shared.value_range(scale, "--scale", ":"),
+            metric_scale=shared.value_range(metric_scale, "--metric-scale", ":"),
             alpha=alpha,
             level=level,
             seed=seed,
             cache=not no_cache,
-            progress=told,
+            progress=progress,
         )
-    common.draw(plot, lambda: _figure(report, picture))
-    if output is not None:
-        write(report, output, table)
-    if as_json:
-        common.print_json(report.to_dict())
+    shared.draw(plot, lambda: report.plot(picture))
+    if output.output is not None:
+        write(report, output.output, table)
+    if output.json:
+        shared.print_json(report.to_dict())
         return
-    show(report, render.console(), overview=wanted is None)
-    for path in (output, plot):
+    render.print_result(report, render.console())
+    for path in (output.output, plot):
         if path is not None:
             render.console().print(f"wrote {path}", markup=False)
 
 
-def _figure(report: MetricReport, picture: str) -> Any:
-    from aliquot.report.figures import curves, metric_bars  # noqa: PLC0415  (matplotlib is an extra, and slow)
-
-    make = {
-        "breakeven": curves.break_even_figure,
-        "decomposition": metric_bars.errors_figure,
-        "correlations": metric_bars.correlations_figure,
-    }
-    return make[picture](report)
-
-
-def _check(table: str | None, output: Path | None) -> None:
-    """Refuse what cannot be given before any work is done."""
-    if table is not None and table not in TABLES:
+def _validate_output(path: Path | None, table: str | None, parts: list[str] | None, *, is_computing: bool) -> None:
+    """Raise OptionError, before any work, for an output that cannot be written or a table that stays empty."""
+    if path is not None and not resolve_ending(path, ".json").removesuffix(".gz").endswith(ENDINGS):
+        raise OptionError(f"{path}: unknown ending; use {', '.join(ENDINGS)}")
+    if table is None:
+        return
+    if table not in TABLES:
         raise unknown_name("table", table, TABLES, "choose with --table")
-    if table is not None and output is None:
+    if path is None:
         raise OptionError(f"--table {table} says what -o writes; give -o FILE, too")
-    endings = (".json", ".md", ".tex", ".csv", ".tsv", ".parquet")
-    if output is not None and not resolve_ending(output, ".json").removesuffix(".gz").endswith(endings):
-        raise OptionError(f"{output}: unknown ending; use {', '.join(endings)}")
-
-
-def _check_table(table: str, parts: list[str] | None, *, computing: bool) -> None:
-    """Refuse a table that nothing will fill, rather than write an empty one."""
     part = {"curves": "breakeven", "suggested": "value", "clusters": "tests"}.get(table, table)
     if table == "computed":
-        if not computing:
+        if not is_computing:
             raise OptionError("--table computed lists what --compute computes; give --compute, for instance bleu,chrf")
     elif parts is not None and part not in parts:
         raise OptionError(f"--table {table} belongs to the part '{part}'; add {part} to --parts, or leave --parts out")
@@ -226,12 +196,12 @@ def _check_table(table: str, parts: list[str] | None, *, computing: bool) -> Non
 def write(report: MetricReport, path: Path, table: str | None = None) -> None:
     """Write one table (by default that of the first part), or everything as .json; "-" is JSON, or CSV with a table."""
     frame = report.to_frame(table or report.parts[0])
-    name = resolve_ending(path, ".json" if table is None else ".csv")
-    if name.endswith(".md"):
-        write_bytes(path, markdown(frame).encode())
-    elif name.endswith(".tex"):
-        write_bytes(path, latex(frame).encode())
-    elif name == ".csv":
+    ending = resolve_ending(path, ".json" if table is None else ".csv")
+    if ending.endswith(".md"):
+        write_bytes(path, render.markdown(frame).encode())
+    elif ending.endswith(".tex"):
+        write_bytes(path, render.latex(frame).encode())
+    elif ending == ".csv":
         tables.write(frame, path)
     else:
-        common.write_result(frame, report.to_dict(), path)
+        shared.write_result(frame, report.to_dict(), path)

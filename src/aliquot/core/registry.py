@@ -11,7 +11,7 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from types import MappingProxyType
@@ -87,6 +87,15 @@ def merge_parameters(spec: Spec, parameters: Mapping[str, Any], typed: Collectio
     typed = spec.parameters.keys() - apart.keys() if typed is None else typed
     given: dict[str, Any] = dict(spec.parameters) | apart
     return Spec(spec.name, {k: v if isinstance(v, str) and k in typed else format_value(v) for k, v in given.items()})
+
+
+def split_names(names: str | Iterable[str]) -> list[str]:
+    """Return the names of a list, or of a text with commas between them.
+
+    >>> split_names("spa, mae"), split_names(["spa"])
+    (['spa', 'mae'], ['spa'])
+    """
+    return [name.strip() for name in (names.split(",") if isinstance(names, str) else names) if name.strip()]
 
 
 def split_specs(text: str) -> list[str]:

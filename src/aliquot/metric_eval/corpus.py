@@ -117,7 +117,7 @@ def add_corpus_metrics(
 ) -> tuple[MetricInputs, list[PairSigns], tuple[str, ...]]:
     """Add corpus-level metrics to the bootstrap of signs, after the others; and their signatures, as notes."""
     if paired:
-        raise OptionError("corpus-level metrics are drawn independently of people, as in the paper; leave --paired out")
+        raise OptionError("corpus-level metrics are drawn independently of people, as in the paper; leave `paired` out")
     joined, notes, names = [], [], []
     for campaign, one, child in zip(inputs.campaigns, signs, spawn_seeds(seed, len(signs)), strict=True):
         metrics = compute_corpus_metrics(campaign, compute)

@@ -399,7 +399,7 @@ def choose_unit(inputs: MetricInputs, unit: break_even.BreakEvenUnit | None) -> 
             chosen, why = "item", f" ({error})"
     if chosen == "judgment":
         return chosen, (
-            "break-even counts single judgments, each system with its own; --unit item / unit='item' counts items that "
+            "break-even counts single judgments, each system with its own; `unit=item` counts items that "
             "all systems are judged on"
         )
     return chosen, f"break-even counts items that all systems are judged on, one human score each{why}"

@@ -116,7 +116,7 @@ def build_inputs(
     ]
     if common and lacking:
         if len(lacking) == len(chosen):
-            raise DataError("no metric has scores in every set; leave --common out, or compare sets that share some")
+            raise DataError("no metric has scores in every set; leave `common` out, or compare sets that share some")
         notes.append(f"left out, because some set has no score of them: {quoted(lacking)}")
         kept = [at for at, metric in enumerate(chosen) if metric not in lacking]
         chosen = tuple(chosen[at] for at in kept)
@@ -141,11 +141,11 @@ def _find_human_score(data: EvalSet, human: str | None) -> tuple[str, FloatArray
     name = human or data.human
     if name is None:
         raise DataError(
-            f"{data.name}: no score is known to be people's; name it with --human / human= (there are "
+            f"{data.name}: no score is known to be people's; name it in `human` (there are "
             f"{quoted(data.scores) or 'no scores'})"
         )
     if name not in data.scores:
-        raise unknown_name("score", name, data.scores, f"in {data.name}; name the human score with --human / human=")
+        raise unknown_name("score", name, data.scores, f"in {data.name}; name the human score in `human`")
     scores = data.scores[name]
     if not np.isfinite(scores).any():
         raise DataError(f"{data.name}: '{name}' has no value on any output; judge some, or name another human score")
@@ -174,10 +174,10 @@ def _choose_metrics(
     left = {metric: reason for metric, reason in unfit.items() if metric not in usable}
     if not usable:
         why = "; ".join(f"'{metric}' {reason}" for metric, reason in list(left.items())[:3])
-        remedy = "name it with --metrics to have it all the same, " if why else ""
+        remedy = "name it in `metrics` to have it all the same, " if why else ""
         raise DataError(
             f"{sets[0].name}: there is no metric to compare with people{': ' if why else ''}{why}; {remedy}"
-            "add a score, or compute some from outputs and references (--compute bleu,chrf)"
+            "add a score, or compute some from outputs and references (`compute=bleu,chrf`)"
         )
     notes = [f"'{metric}' {reason} and is left out; name it to have it" for metric, reason in left.items()]
     return tuple(usable), notes
@@ -186,10 +186,10 @@ def _choose_metrics(
 def _validate_metrics(sets: Sequence[EvalSet], human: str | None, metrics: Sequence[str]) -> tuple[str, ...]:
     known = list(dict.fromkeys(name for data in sets for name in data.scores))
     if not metrics:
-        raise OptionError("no metric is named; name some, or leave --metrics out for all")
+        raise OptionError("no metric is named; name some, or leave `metrics` out for all")
     for at, metric in enumerate(metrics):
         if metric not in known:
-            raise unknown_name("metric", metric, known, "check --metrics / metrics=")
+            raise unknown_name("metric", metric, known, "check `metrics`")
         if metric in metrics[:at]:
             raise OptionError(f"the metric '{metric}' is named twice")
         present = [
@@ -232,7 +232,7 @@ def _keep_common_cells(campaign: ScoredCampaign) -> ScoredCampaign:
     present = np.asarray(np.isfinite(campaign.metrics).all(axis=0), dtype=np.bool_)
     if not present.any():
         raise DataError(
-            f"{campaign.name}: no output has a score of every metric; name fewer with --metrics, or leave --common out"
+            f"{campaign.name}: no output has a score of every metric; name fewer in `metrics`, or leave `common` out"
         )
     rows, columns = _any_along(present, 1), _any_along(present, 0)
     kept = present[rows][:, columns]
@@ -257,13 +257,13 @@ def _describe_coverage(inputs: MetricInputs, *, common: bool) -> list[str]:
         fewest = min(range(len(by_metric)), key=lambda at: by_metric[at].cells)
         notes.append(
             f"metrics have different cells (all judged: {people.cells}; '{inputs.metrics[fewest]}': "
-            f"{by_metric[fewest].cells}), so their rows are not on the same pairs; --common / common=True compares "
+            f"{by_metric[fewest].cells}), so their rows are not on the same pairs; `common=True` compares "
             "them on the cells that all have"
         )
     elif by_metric and by_metric[0].cells < people.cells:
         notes.append(
             f"the metrics have {by_metric[0].cells} of the {people.cells} judged cells, so people's own rows rest on "
-            "more; --common / common=True compares all on the same cells"
+            "more; `common=True` compares all on the same cells"
         )
     constant = [name for at, name in enumerate(inputs.metrics) if _is_constant(inputs, at)]
     if constant:

@@ -301,7 +301,7 @@ def compute_gaps(
         if ends[0] == ends[1] and scale is None:
             raise DataError(f"{campaign.name}: every human score is {ends[0]:g}, so the ends of the scale are unknown")
         if scale is None:
-            notes.append(f"{campaign.name}: gap: the human scale is taken as {ends[0]:g} to {ends[1]:g}; give --scale")
+            notes.append(f"{campaign.name}: gap: the human scale is taken as {ends[0]:g} to {ends[1]:g}; give `scale`")
         human, likeliest = (_rescale(table, ends, "scale") for table in (campaign.human, mode))
         for at, metric in enumerate(inputs.metrics):
             limits, guessed = (

@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import polars as pl
 
-from aliquot.core import memory
 from aliquot.core.conventions import require_squarable
+from aliquot.core.evalset import EvalSet
+from aliquot.core.memory import limit_draws, require_pair_memory
 from aliquot.core.progress import ProgressLike
+from aliquot.core.registry import split_names
 from aliquot.core.result import Result, frame_of, signature
+from aliquot.core.view import View
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.metric_eval.corpus import add_corpus_metrics
@@ -57,6 +60,7 @@ from aliquot.metric_eval.metric_value import (
     estimate_perfect_annotator,
     suggest_metrics,
 )
+from aliquot.metric_eval.metric_views import metric_views
 from aliquot.metric_eval.significance import DEFAULT_TESTS, TESTS, MetricCluster, MetricPair, compare_metric_pairs
 from aliquot.metric_eval.surface import SurfaceScore, parse_compute, surface
 from aliquot.stats.arrays import Seed
@@ -65,8 +69,9 @@ from aliquot.stats.break_even import BreakEvenUnit
 from aliquot.stats.confidence_sequences import error_rate
 from aliquot.stats.metric_tests import SwapUnit
 from aliquot.stats.resampling import spawn_seeds
+from aliquot.validation import at_least, between, one_of
 
-PARTS = (
+Part = Literal[
     "decomposition",
     "breakeven",
     "annotators",
@@ -80,7 +85,8 @@ PARTS = (
     "squared_error",
     "by_system",
     "gap",
-)
+]
+PARTS: tuple[Part, ...] = get_args(Part)
 """The parts of a report. New ones come last: the seed of a part depends on its place."""
 TABLES: dict[str, type] = {
     "decomposition": ErrorParts,
@@ -107,7 +113,7 @@ MAX_CURVE_TRIALS = 1000  # of convergence and co-occurrence, as in the paper
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MetricReport(Result):
-    """The result of `metrics`; a table is empty where its part was not asked for or is not possible (see `notes`)."""
+    """Result of `metrics`; a table is empty where its part was not asked for or cannot be computed (see `notes`)."""
 
     decomposition: tuple[ErrorParts, ...] = ()  # each metric's pairwise error: observed = noise + bias + variance
     breakeven: tuple[Worth, ...] = ()  # how many judgments each metric is worth
@@ -139,31 +145,44 @@ class MetricReport(Result):
 
     @property
     def verdict(self) -> str:
-        """Whether a metric can replace people, in one or two sentences for each human score."""
+        """Return whether a metric can replace people, in one or two sentences for each human score."""
         return write_verdict(self.breakeven, asked="breakeven" in self.parts)
 
     def rows(self, table: str) -> tuple[Any, ...]:
-        """The rows of a table, by name."""
+        """Return the rows of a table, by name."""
         if table not in TABLES:
             raise unknown_name("table", table, TABLES)
-        found: tuple[Any, ...] = getattr(self, table)
-        return found
+        rows: tuple[Any, ...] = getattr(self, table)
+        return rows
+
+    @property
+    def has_all_parts(self) -> bool:
+        """Return whether every part was asked for."""
+        return self.parts == PARTS
+
+    @property
+    def human_labels(self) -> list[str]:
+        """Return the human scores as rows name them: all names where pooled sets have different ones."""
+        return list(dict.fromkeys(row.human for name in TABLES if name != "computed" for row in self.rows(name)))
+
+    def views(self) -> tuple[View, ...]:
+        """Return an overview of a report with all parts, whose parts are details; else every part in full."""
+        return metric_views(self)
 
     def to_frame(self, table: str = "decomposition") -> pl.DataFrame:
-        """One of the tables; undefined numbers are null, and a break-even that is never reached is infinite."""
+        """Return one of the tables; undefined numbers are null, and a break-even that is never reached is infinite."""
         return frame_of(self.rows(table), TABLES[table]).with_columns(pl.col(pl.Float64).fill_nan(None))
 
     def document(self) -> dict[str, Any]:
-        """The JSON document of `metrics --json`."""
+        """Return the content of the JSON document."""
         return self.fields_without()
 
 
 @dataclass(frozen=True)
 class MetricOptions:
-    """What `metrics` is asked for."""
+    """How a report is made: the arguments of `metrics`, checked."""
 
-    parts: tuple[str, ...]
-    explicit: bool  # whether parts were named
+    parts: tuple[Part, ...]
     trials: int
     paired: bool
     tests: tuple[str, ...]
@@ -175,6 +194,42 @@ class MetricOptions:
     corpus: str | Sequence[str] | None
     scale: tuple[float, float] | None
     metric_scale: tuple[float, float] | None
+
+    def __post_init__(self) -> None:
+        for name in self.tests:
+            if name not in TESTS:
+                raise unknown_name("test", name, TESTS)
+        one_of("swap", self.swap, get_args(SwapUnit))
+        if self.unit is not None:
+            one_of("unit", self.unit, get_args(BreakEvenUnit))
+        at_least("trials", self.trials, 1)
+        at_least("permutations", self.permutations, 1)
+        limit_draws(trials=self.trials, permutations=self.permutations)
+        between("alpha", self.alpha, 0, 0.5, inclusive=False)
+        error_rate(self.level)
+        if self.corpus is not None:
+            parse_compute(self.corpus)
+            if not {"decomposition", "breakeven"} & set(self.parts):
+                raise OptionError("`corpus` is for the parts decomposition and breakeven; add one of them to `parts`")
+        if "tests" in self.parts and not self.tests:
+            raise OptionError("no test is named; name some in `tests`, or leave the part 'tests' out")
+
+
+def parse_parts(parts: str | Sequence[str] | None) -> tuple[Part, ...]:
+    """Return the parts of a list or a text, in the order of `PARTS`; all of them for None.
+
+    >>> parse_parts("gap, value")
+    ('value', 'gap')
+    """
+    if parts is None:
+        return PARTS
+    names = split_names(parts)
+    for name in names:
+        if name not in PARTS:
+            raise unknown_name("part", name, PARTS)
+    if not names:
+        raise OptionError("no part is named; name some in `parts`, or leave it out for all")
+    return tuple(part for part in PARTS if part in names)
 
 
 def metrics(
@@ -207,7 +262,8 @@ def metrics(
         human: the human score; several are looked at one after the other.
         metrics: names; by default all that vary and cover at least half of the judged outputs. Those of `compute` are
             always among them.
-        parts: of `PARTS`; by default all. A part that is named but not possible is an error, otherwise a note.
+        parts: of `PARTS`, a list or "value,gap"; by default all. A note says why a part cannot be computed from these
+            data; it is an error if none can.
         trials: bootstrap trials of the decomposition and the break-even.
         paired: draw the same items for people and metrics; by default they are drawn independently, as in the paper.
         unit: what the break-even counts. "judgment": single judgments, each system with its own, as Wei and Jia count;
@@ -232,7 +288,7 @@ def metrics(
         progress: called with finished and all columns while surface metrics are computed.
 
     Raises:
-        DataError: no human scores, no metric, or a part that is named and cannot be had from these data.
+        DataError: no human scores, no metric, or no part that can be computed from these data.
         OptionError: numbers that cannot be used.
         NameUnknownError: a score, part or test that does not exist.
 
@@ -242,36 +298,48 @@ def metrics(
     >>> [(row.metric, row.bias) for row in report.decomposition[:2]]
     [('Optimal predictor', 0.0), ('Human', 0.0)]
     """
-    parts, tests, metrics = _split_names(parts), _split_names(tests) or (), _split_names(metrics)
-    options = _build_options(parts, trials, paired, tests, permutations, swap, alpha, level, unit, corpus)
-    options = replace(options, scale=scale, metric_scale=metric_scale)
+    options = MetricOptions(
+        parts=parse_parts(parts),
+        trials=trials,
+        paired=paired,
+        tests=tuple(dict.fromkeys(split_names(tests))),
+        permutations=permutations,
+        swap=swap,
+        alpha=alpha,
+        level=level,
+        unit=unit,
+        corpus=corpus,
+        scale=scale,
+        metric_scale=metric_scale,
+    )
     sets = as_evalsets(data)
-    memory.require_pair_memory(max((one.n_systems for one in sets), default=0))
+    require_pair_memory(max((evalset.n_systems for evalset in sets), default=0))
     humans: list[str | None] = [human] if human is None or isinstance(human, str) else list(dict.fromkeys(human))
     if not humans:
-        raise OptionError("no human score is named; name one, or leave human= out")
+        raise OptionError("no human score is named; name one in `human`, or leave it out")
+    names = metrics if metrics is None else _list_metrics(metrics, sets)
     tables: dict[str, list[Any]] = {name: [] for name in TABLES}
     notes: list[str] = []
     if compute is not None:
-        computed = [surface(one, compute, cache=cache, progress=progress) for one in sets]
+        computed = [surface(evalset, compute, cache=cache, progress=progress) for evalset in sets]
         sets = [result.data for result in computed]
         notes += [note for result in computed for note in result.notes]
-        for same in zip(*(result.scores for result in computed), strict=True):
-            tables["computed"].append(replace(same[0], cells=sum(score.cells for score in same)))
-    chosen = metrics
-    if metrics is not None:  # what is computed is meant to be compared, also beside metrics that are named
-        chosen = [*metrics, *(row.metric for row in tables["computed"] if row.metric not in metrics)]
+        for scores in zip(*(result.scores for result in computed), strict=True):
+            tables["computed"].append(replace(scores[0], cells=sum(score.cells for score in scores)))
+    compared = names
+    if names is not None:  # what is computed is meant to be compared, also beside metrics that are named
+        compared = [*names, *(row.metric for row in tables["computed"] if row.metric not in names)]
     line = signature(
         "metrics",
         None,
         human=",".join(str(name) for name in humans if name is not None) or None,
-        metrics=None if metrics is None else ",".join(metrics),
+        metrics=None if names is None else ",".join(names),
         parts=None if parts is None else ",".join(options.parts),
         trials=trials,
         paired="yes" if paired else None,
         unit=unit,
-        corpus=corpus if corpus is None or isinstance(corpus, str) else ",".join(corpus),
-        compute=compute if compute is None or isinstance(compute, str) else ",".join(compute),
+        corpus=_join(corpus),
+        compute=_join(compute),
         common="yes" if common else None,
         tests=",".join(options.tests) if "tests" in options.parts else None,
         permutations=permutations if "tests" in options.parts else None,
@@ -281,87 +349,44 @@ def metrics(
         alpha=None if alpha == 0.05 else alpha,
         level=None if level == 0.95 else level,
         seed=seed if isinstance(seed, int) else None,
-        data=",".join(one.fingerprint for one in sets),
+        data=",".join(evalset.fingerprint for evalset in sets),
     )
     # The same seeds for every human score: rows are compared between them.
     seeds = dict(zip(PARTS, spawn_seeds(seed, len(PARTS)), strict=True))
-    names: dict[str, None] = {}
-    for each in humans:
-        inputs = build_inputs(sets, each, chosen, humans=[h for h in humans if h is not None], common=common)
+    compared_metrics: dict[str, None] = {}
+    failures: list[str] = []
+    for human_name in humans:
+        inputs = build_inputs(
+            sets, human_name, compared, humans=[name for name in humans if name is not None], common=common
+        )
         for campaign in inputs.campaigns:
             require_squarable(campaign.human, f"the human score '{inputs.human}'")
-        names |= dict.fromkeys(inputs.metrics)
-        run = _ReportBuilder(inputs, options, seeds, tables)
-        run.all_parts()
+        compared_metrics |= dict.fromkeys(inputs.metrics)
+        builder = _ReportBuilder(inputs, options, seeds, tables)
+        failures += builder.add_parts()
         prefix = f"{inputs.human}: " if len(humans) > 1 else ""
-        notes += [prefix + note for note in run.notes]
+        notes += [prefix + note for note in builder.notes]
+    if len(failures) == len(options.parts) * len(humans):
+        raise DataError("; ".join(dict.fromkeys(failures)))
     return MetricReport(
         **{name: tuple(rows) for name, rows in tables.items()},
         parts=options.parts,
-        humans=tuple(dict.fromkeys(str(each or sets[0].human) for each in humans)),
-        metrics=tuple(names),
+        humans=tuple(dict.fromkeys(str(name or sets[0].human) for name in humans)),
+        metrics=tuple(compared_metrics),
         notes=tuple(dict.fromkeys(notes)),
         signature=line,
     )
 
 
-def _split_names(names: str | Sequence[str] | None) -> Sequence[str] | None:
-    """A single name is a list of one: taken letter by letter it would give a strange error."""
-    return [names] if isinstance(names, str) else names
+def _list_metrics(metrics: str | Sequence[str], sets: Sequence[EvalSet]) -> list[str]:
+    """Return the names of metrics; a text that is itself a score's name may hold commas."""
+    if isinstance(metrics, str) and any(metrics in evalset.scores for evalset in sets):
+        return [metrics]
+    return split_names(metrics)
 
 
-def _build_options(
-    parts: Sequence[str] | None,
-    trials: int,
-    paired: bool,
-    tests: Sequence[str],
-    permutations: int,
-    swap: SwapUnit,
-    alpha: float,
-    level: float,
-    unit: BreakEvenUnit | None,
-    corpus: str | Sequence[str] | None,
-) -> MetricOptions:
-    for kind, given, known in (
-        ("part", parts or (), PARTS),
-        ("swap", (swap,), get_args(SwapUnit)),
-        ("test", tests, TESTS),
-        ("unit", () if unit is None else (unit,), get_args(BreakEvenUnit)),
-    ):
-        for name in given:
-            if name not in known:
-                raise unknown_name(kind, name, known)
-    if parts is not None and not parts:
-        raise OptionError("no part is named; name some, or leave parts= / --parts out for all")
-    for name, value in (("trials", trials), ("permutations", permutations)):
-        if value < 1:
-            raise OptionError(f"{name} is {value}; give at least 1, for instance 1000")
-    memory.limit_draws(trials=trials, permutations=permutations)
-    if not 0 < alpha < 0.5:
-        raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")
-    error_rate(level)
-    chosen = PARTS if parts is None else tuple(part for part in PARTS if part in parts)
-    if corpus is not None:
-        parse_compute(corpus)
-        if not {"decomposition", "breakeven"} & set(chosen):
-            raise OptionError("corpus= is for the parts decomposition and breakeven; name one of them")
-    if "tests" in chosen and not tests:
-        raise OptionError("no test is named; name some, or leave the part 'tests' out")
-    return MetricOptions(
-        chosen,
-        parts is not None,
-        trials,
-        paired,
-        tuple(dict.fromkeys(tests)),
-        permutations,
-        swap,
-        alpha,
-        level,
-        unit,
-        corpus,
-        None,
-        None,
-    )
+def _join(texts: str | Sequence[str] | None) -> str | None:
+    return texts if texts is None or isinstance(texts, str) else ",".join(texts)
 
 
 class _ReportBuilder:
@@ -376,15 +401,17 @@ class _ReportBuilder:
         self.inputs, self.options, self.seeds, self.tables = inputs, options, seeds, tables
         self.notes = list(inputs.notes)
 
-    def all_parts(self) -> None:
-        """Run the parts asked for; one that is not possible is an error where it was named, a note otherwise."""
+    def add_parts(self) -> list[str]:
+        """Add the rows of all parts asked for; return why some cannot be computed, which the notes say, too."""
+        failures = []
         for part in self.options.parts:
             try:
                 getattr(self, part)()
             except DataError as error:
-                if self.options.explicit:
-                    raise
-                self.notes.append(f"no {part}: {error}")
+                failures.append(str(error))
+                if part != "annotators":  # a note says already that there is no perfect annotator
+                    self.notes.append(f"no {part}: {error}")
+        return failures
 
     @cached_property
     def _signs(self) -> list[PairSigns]:
@@ -401,21 +428,25 @@ class _ReportBuilder:
     @cached_property
     def _perfect(self) -> list[PerfectAnnotator | DataError]:
         """The perfect annotator of each campaign, or why there is none."""
-        found: list[PerfectAnnotator | DataError] = []
+        results: list[PerfectAnnotator | DataError] = []
         for campaign in self.inputs.campaigns:
             try:
                 row, notes = estimate_perfect_annotator(
                     campaign, level=self.options.level, seed=self.seeds["annotators"]
                 )
                 self.notes += notes
-                found.append(row)
+                results.append(row)
             except DataError as error:
-                found.append(error)
+                results.append(error)
                 self.notes.append(
                     f"{error}: there is no efficiency ratio, no break-even of the perfect annotator, and no ceiling of "
                     "what metrics save (noise is taken as 0)"
                 )
-        return found
+        return results
+
+    @property
+    def _known_annotators(self) -> list[PerfectAnnotator]:
+        return [result for result in self._perfect if isinstance(result, PerfectAnnotator)]
 
     def decomposition(self) -> None:
         signs = self._signs
@@ -424,8 +455,8 @@ class _ReportBuilder:
 
     def breakeven(self) -> None:
         signs, options = self._signs, self.options
-        known = [one for one in self._perfect if isinstance(one, PerfectAnnotator)]
-        perfect = known if len(known) == len(self.inputs.campaigns) else None
+        annotators = self._known_annotators
+        perfect = annotators if len(annotators) == len(self.inputs.campaigns) else None
         unit, words = choose_unit(self.inputs, options.unit)
         rows, points = compute_break_even(
             self.inputs,
@@ -446,19 +477,18 @@ class _ReportBuilder:
         self.notes.append(words)
         if unit == "item":
             self.notes += [
-                f"{one.data}: a human score is the mean of {one.per_output:.1f} judgments; break-even counts items"
-                for one in known
-                if one.per_output > 1.05
+                f"{row.data}: a human score is the mean of {row.per_output:.1f} judgments; break-even counts items"
+                for row in annotators
+                if row.per_output > 1.05
             ]
 
     def squared_error(self) -> None:
         self.tables["squared_error"] += decompose_squared_errors(self.inputs)
 
     def annotators(self) -> None:
-        reasons = [str(one) for one in self._perfect if isinstance(one, DataError)]
-        if len(reasons) == len(self._perfect) and self.options.explicit:
-            raise DataError("; ".join(reasons))
-        self.tables["annotators"] += [one for one in self._perfect if isinstance(one, PerfectAnnotator)]
+        self.tables["annotators"] += self._known_annotators
+        if not self._known_annotators:
+            raise DataError("; ".join(str(error) for error in self._perfect))
 
     def convergence(self) -> None:
         trials = min(self.options.trials, MAX_CURVE_TRIALS)
@@ -470,7 +500,7 @@ class _ReportBuilder:
         self.tables["cooccurrence"] += rows
 
     def value(self) -> None:
-        perfect = [one if isinstance(one, PerfectAnnotator) else None for one in self._perfect]
+        perfect = [row if isinstance(row, PerfectAnnotator) else None for row in self._perfect]
         self.tables["value"] += compute_control_values(self.inputs, perfect)
         rows, notes = suggest_metrics(self.inputs, self.seeds["value"])
         self.tables["suggested"] += rows
@@ -492,7 +522,7 @@ class _ReportBuilder:
     def gap(self) -> None:
         rows, notes = compute_gaps(self.inputs, self.options.scale, self.options.metric_scale)
         self.tables["gap"] += rows
-        self.notes += notes if self.options.explicit else ()
+        self.notes += notes if self.options.parts != PARTS else ()
 
     def extremes(self) -> None:
         self.tables["extremes"] += correlate_extremes(self.inputs)

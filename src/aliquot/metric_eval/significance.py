@@ -137,7 +137,7 @@ def _keep_common_cells(inputs: MetricInputs, campaign: ScoredCampaign) -> tuple[
     stack = campaign.metrics[kept]
     missing = np.isnan(stack).any(axis=0)
     if missing.all():
-        raise DataError(f"{campaign.name}: no output has a score of every metric; name fewer with --metrics")
+        raise DataError(f"{campaign.name}: no output has a score of every metric; name fewer in `metrics`")
     blank = np.where(missing, np.nan, 0.0)
     return [inputs.metrics[at] for at in kept], stack + blank, campaign.human + blank
 

@@ -154,7 +154,7 @@ def split_by_annotator(evalset: EvalSet, human: str | None, notes: list[str]) ->
     """Give a set for each annotator and system: the items that were judged, with that annotator's scores."""
     name = human or evalset.human
     if name is None:
-        raise DataError(f"{evalset.name}: no score is known to be people's; name it with --human / human=")
+        raise DataError(f"{evalset.name}: no score is known to be people's; name it in `human`")
     cells = _collect_annotator_tables(evalset, name)
     if cells is None:
         notes.append(f"{evalset.name}: no single judgments with annotators; each system's human scores are replayed")

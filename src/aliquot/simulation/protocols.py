@@ -206,7 +206,7 @@ def _parse_budget(budget: float | str, evalset: EvalSet) -> BudgetPoint:
     """The one budget of a study."""
     points = parse_budgets(budget, evalset.n_items, of=evalset.name)
     if len(points) != 1:
-        raise OptionError(f"--budgets {budget}: the study of protocols takes one budget, for instance 30%")
+        raise OptionError(f"`budget` is {budget}; the study of protocols takes one budget, for instance 30%")
     return points[0]
 
 

@@ -42,7 +42,7 @@ def keep_complete(data: EvalSet, human: str | None = None) -> tuple[EvalSet, tup
     if not judged.any():
         raise DataError(
             f"{data.name}: no item has a human score, so there is no truth to compare with; give a past "
-            "campaign with human scores, or name the score with --human"
+            "campaign with human scores, or name the score in `human`"
         )
     thin = [
         name for name, share in zip(data.systems, covered, strict=True) if share <= MIN_SYSTEM_COVERAGE * covered.max()
@@ -60,7 +60,7 @@ def keep_complete(data: EvalSet, human: str | None = None) -> tuple[EvalSet, tup
     if kept.n_items < MIN_POPULATION:
         raise DataError(
             f"{data.name}: only {kept.n_items} items are judged for all {kept.n_systems} systems; a replay "
-            f"needs at least {MIN_POPULATION}: leave systems out with --exclude"
+            f"needs at least {MIN_POPULATION}: leave systems out"
         )
     return replace(kept, judgments=None), tuple(notes)
 
@@ -71,7 +71,7 @@ def _find_human_score(data: EvalSet, human: str | None) -> str:
     if name is None:
         raise DataError(
             f"{data.name}: no score is known to be people's, so there is no truth to compare with; give a "
-            "past campaign with human scores, or name the score with --human / human="
+            "past campaign with human scores, or name the score in `human`"
         )
     if name not in data.scores:
         raise unknown_name(f"human score of {data.name}", name, data.scores)
@@ -134,7 +134,7 @@ def parse_budgets(
         text = [float(text)]
     parts = [str(part) for part in text] if not isinstance(text, str) else text.split(",")
     if not parts:
-        raise OptionError(f"--budgets is empty; write for instance {DEFAULT_BUDGETS}, or a list 5%,10%,20%")
+        raise OptionError(f"`budgets` is empty; write for instance {DEFAULT_BUDGETS}, or a list 5%,10%,20%")
     points = [point for part in parts for point in _parse_range(part.strip(), population, cost=cost, of=of)]
     once: dict[float, BudgetPoint] = {}
     for point in sorted(points, key=lambda point: point.share):
@@ -148,10 +148,10 @@ def _parse_range(text: str, population: int, *, cost: bool, of: str) -> list[Bud
         return [_parse_point(text, population, cost=cost, of=of)]
     if len(ends) != 3 or not ends[2].isdecimal() or not 1 <= int(ends[2]) <= MAX_BUDGETS:
         raise OptionError(
-            f"--budgets '{text}': write from:to:how-many, for instance {DEFAULT_BUDGETS}, or a list 5%,10%,20%"
+            f"`budgets` is '{text}'; write from:to:how-many, for instance {DEFAULT_BUDGETS}, or a list 5%,10%,20%"
         )
     if ends[0].endswith("%") != ends[1].endswith("%"):
-        raise OptionError(f"--budgets '{text}': both ends must be shares (5%) or both numbers of items")
+        raise OptionError(f"`budgets` is '{text}'; both ends must be shares (5%) or both numbers of items")
     low, high = (_parse_point(end, population, cost=cost, of=of) for end in ends[:2])
     written = np.linspace(low.written, high.written, int(ends[2]))
     if ends[0].endswith("%"):
@@ -164,18 +164,20 @@ def _parse_point(text: str, population: int, *, cost: bool, of: str) -> BudgetPo
     try:
         number = float(text.removesuffix("%"))
     except ValueError:
-        raise OptionError(f"--budgets '{text}': write shares (5%) or numbers of items (50)") from None
+        raise OptionError(f"`budgets` is '{text}'; write shares (5%) or numbers of items (50)") from None
     if text.endswith("%"):
         if not 0 < number <= 100:
-            raise OptionError(f"--budgets '{text}': a share lies above 0% and is at most 100%")
+            raise OptionError(f"`budgets` is '{text}'; a share lies above 0% and is at most 100%")
         return BudgetPoint(round(number / 100, 9), number / 100)
     if cost:
-        raise OptionError(f"--budgets '{text}': with --cost give shares of the whole cost, for instance 10%")
+        raise OptionError(f"`budgets` is '{text}'; with `cost` give shares of the whole cost, for instance 10%")
     if not 0 < number <= population:
-        raise OptionError(f"--budgets '{text}': must lie between {MIN_ITEMS} and all {population} items of {of}")
+        raise OptionError(
+            f"`budgets` is '{text}'; give a number between {MIN_ITEMS} and all {population} items of {of}"
+        )
     if number < MIN_ITEMS or number != round(number):
         hint = f"; for a share write {100 * number:g}%" if number < 1 else ""
-        raise OptionError(f"--budgets '{text}': a number of items is whole and at least {MIN_ITEMS}{hint}")
+        raise OptionError(f"`budgets` is '{text}'; a number of items is whole and at least {MIN_ITEMS}{hint}")
     return BudgetPoint(number, number / population)
 
 
@@ -280,7 +282,7 @@ def parse_methods(methods: str | Sequence[str]) -> list[str]:
     """
     found = split_specs(methods) if isinstance(methods, str) else [str(method).strip() for method in methods]
     if not found:
-        raise OptionError("--methods is empty; write for instance random,metric_var,auto")
+        raise OptionError("`methods` is empty; write for instance random,metric_var,auto")
     repeated = [name for at, name in enumerate(found) if name in found[:at]]
     if repeated:
         raise OptionError(f"the method '{repeated[0]}' is given twice")

@@ -277,9 +277,11 @@ def _validate_interval(interval: str, value_range: tuple[float, float] | None) -
     if interval not in INTERVALS:
         raise unknown_name("interval", interval, INTERVALS)
     if value_range is not None and not value_range[0] < value_range[1]:
-        raise OptionError(f"--range {value_range[0]},{value_range[1]}: the lower end must be below the upper one")
+        raise OptionError(
+            f"`value_range` is {value_range[0]},{value_range[1]}; the lower end must be below the upper one"
+        )
     if value_range is not None and interval == "t":
-        raise OptionError("--range is for --interval hoeffding or bernstein; t intervals need none")
+        raise OptionError("`value_range` is for `interval=hoeffding` or bernstein; t intervals need none")
 
 
 def _compute_money_per_item(seconds: float | None, hourly: float | None) -> float:
@@ -288,7 +290,7 @@ def _compute_money_per_item(seconds: float | None, hourly: float | None) -> floa
         if value is not None and not (math.isfinite(value) and value > 0):
             raise OptionError(f"{name} is {value:g}; give a number above 0")
     if hourly is not None and seconds is None:
-        raise OptionError("--hourly needs --seconds-per-item, the time for all outputs of an item")
+        raise OptionError("`hourly` needs `seconds_per_item`, the time for all outputs of an item")
     return math.nan if seconds is None or hourly is None else seconds / 3600 * hourly
 
 
@@ -323,7 +325,7 @@ def _validate_replay_set(stage: ReplaySet) -> None:
     if stage.balance is not None:
         group_codes(stage.evalset, stage.balance)
     if stage.unit == "document" and stage.evalset.documents is None:
-        raise DataError(f"{stage.evalset.name}: there are no documents; use --unit item")
+        raise DataError(f"{stage.evalset.name}: there are no documents; use `unit=item`")
 
 
 def _list_units(
@@ -374,7 +376,7 @@ def _try_once(plan: ReplayMethod, stage: ReplaySet, point: BudgetPoint, seed: in
     """Replay once what is quickly drawn, so that a slip in a method is told before hours of work, not after."""
     if plan.is_adaptive:
         if stage.balance is not None or stage.unit == "document" or stage.crowd is not None:
-            raise OptionError("decides cell by cell; leave out --balance, --unit document and --crowd")
+            raise OptionError("decides cell by cell; leave out `balance`, `unit=document` and `crowd`")
         list(
             replay_allocation(
                 stage, plan, [BudgetPoint(0.0, 1.0 / stage.scores.size)], np.random.default_rng(seed), watch=False
@@ -384,9 +386,9 @@ def _try_once(plan: ReplayMethod, stage: ReplaySet, point: BudgetPoint, seed: in
         rng = np.random.default_rng(seed)
         estimate_outcome(stage, plan, draw_items(stage, plan, point, rng), rng)
     elif plan.is_slow and (stage.cost is not None or stage.unit == "document"):
-        raise OptionError("chooses a number of items; use a utility or a design with --cost or --unit document")
+        raise OptionError("chooses a number of items; use a utility or a design with `cost` or `unit=document`")
     elif plan.selector.name == "incremental" and stage.balance is not None:
-        raise OptionError("allocates the budget itself; leave out --balance, or name its column: incremental:bins=...")
+        raise OptionError("allocates the budget itself; leave out `balance`, or name its column: incremental:bins=...")
 
 
 def _run_units(
