@@ -439,7 +439,7 @@ def test_no_human_scores_and_one_system(campaign):
 
 BAD = {
     "0 and all 240|between 2 and all 240": {"budgets": "500"},
-    "--budgets 'x'": {"budgets": "x"},
+    "`budgets` is 'x'": {"budgets": "x"},
     "buys 1 in all": {"budget": "1items"},
     "at most 100%": {"budget": "150%"},
     "money needs --hourly": {"budget": "5EUR"},

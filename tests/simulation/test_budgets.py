@@ -78,7 +78,7 @@ def test_slips_are_told(text, message):
 
 def test_with_costs_only_shares_mean_anything():
     assert parse_budgets("10%", 40, cost=True) == [BudgetPoint(0.1, 0.1)]
-    with pytest.raises(OptionError, match="with --cost give shares of the whole cost"):
+    with pytest.raises(OptionError, match="with `cost` give shares of the whole cost"):
         parse_budgets("10", 40, cost=True)
 
 

@@ -111,7 +111,7 @@ def test_simulate_takes_the_interval():
 def test_slips():
     with pytest.raises(NameUnknownError, match="unknown interval 'bootstrap'"):
         replay_annotators(DATA, interval="bootstrap")
-    with pytest.raises(OptionError, match="--range is for --interval hoeffding"):
+    with pytest.raises(OptionError, match="`value_range` is for `interval=hoeffding`"):
         aliquot.simulate(DATA, "random", "30%", value_range=(0, 1))
     with pytest.raises(DataError, match="no annotator judged 20 items"):
         replay_annotators(aliquot.synthetic(items=12, systems=2, seed=1))

@@ -23,7 +23,7 @@ def test_commas_between_methods_and_inside_one():
 
 @pytest.mark.parametrize("nothing", ["", " ", ",", []])
 def test_no_method(nothing):
-    with pytest.raises(OptionError, match="--methods is empty"):
+    with pytest.raises(OptionError, match="`methods` is empty"):
         parse_methods(nothing)
 
 

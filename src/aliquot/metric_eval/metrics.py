@@ -352,7 +352,7 @@ def metrics(
         data=",".join(evalset.fingerprint for evalset in sets),
     )
     # The same seeds for every human score: rows are compared between them.
-    seeds = dict(zip(PARTS, spawn_seeds(seed, len(PARTS)), strict=True))
+    seeds: dict[str, int] = dict(zip(PARTS, spawn_seeds(seed, len(PARTS)), strict=True))
     compared_metrics: dict[str, None] = {}
     failures: list[str] = []
     for human_name in humans:
