@@ -131,10 +131,10 @@ def run(
 
     Example: aliquot metrics summeval.jsonl --human human_coherence,human_fluency --parts decomposition -o parts.tex
     """
-    shared.require_writable(output.output)
+    shared.require_writable(output.file)
     shared.require_picture(plot, picture, PICTURES)
     part_names = None if parts is None else split_names(parts)
-    _validate_output(output.output, table, part_names, is_computing=compute is not None)
+    _validate_output(output.file, table, part_names, is_computing=compute is not None)
     if plot is not None and part_names is not None and picture not in part_names:
         raise OptionError(f"--plot draws the {picture}; add {picture} to --parts, or leave --parts out")
     if compute is not None:
@@ -164,13 +164,13 @@ def run(
             progress=progress,
         )
     shared.draw(plot, lambda: report.plot(picture))
-    if output.output is not None:
-        write(report, output.output, table)
+    if output.file is not None:
+        write(report, output.file, table)
     if output.json:
         shared.print_json(report.to_dict())
         return
     render.print_result(report, render.console())
-    for path in (output.output, plot):
+    for path in (output.file, plot):
         if path is not None:
             render.console().print(f"wrote {path}", markup=False)
 
