@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,12 +38,14 @@ app = typer.Typer(
     """
 )
 
-_ADAPTIVE = "Decide while people judge"
+_adaptive = partial(typer.Option, rich_help_panel="Decide while people judge")
+_page = partial(typer.Option, rich_help_panel="The page and its units")
 
 
 @app.command()
 def new(
     data: options.DataArgument,
+    reading: options.Reading,
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="FILE", help="The new campaign: a file, or a PostgreSQL URL.")
     ],
@@ -51,41 +54,27 @@ def new(
     annotators: AnnotatorsOption = "3",
     per_output: PerOutputOption = 1,
     assign: Annotated[
-        str, typer.Option("--assign", metavar="HOW", help="shared (a common queue) or fixed (a list for each).")
+        str, _page("--assign", metavar="HOW", help="shared (a common queue) or fixed (a list for each).")
     ] = "shared",
     guidelines: Annotated[
-        Path | None, typer.Option("--guidelines", metavar="FILE", help="A text (Markdown) that annotators can look up.")
+        Path | None, _page("--guidelines", metavar="FILE", help="A text (Markdown) that annotators can look up.")
     ] = None,
     locale: Annotated[
-        str | None, typer.Option("--locale", metavar="NAME", help="Language of the page: en, de, cs, zh or ar.")
+        str | None, _page("--locale", metavar="NAME", help="Language of the page: en, de, cs, zh or ar.")
     ] = None,
-    title: Annotated[str | None, typer.Option("--title", help="What annotators see above the page.")] = None,
+    title: Annotated[str | None, _page("--title", help="What annotators see above the page.")] = None,
     pairs: PairsOption = "balanced",
     unit_items: ItemsOption = 10,
     skip_missing: SkipOption = False,
     allocate: Annotated[
         str | None,
-        typer.Option(
-            "--allocate",
-            metavar="SPEC",
-            help="Decide while people judge: auto, uniform, rank:power=1, ...",
-            rich_help_panel=_ADAPTIVE,
-        ),
+        _adaptive("--allocate", metavar="SPEC", help="Decide while people judge: auto, uniform, rank:power=1, ..."),
     ] = None,
-    question: Annotated[
-        str, typer.Option("--question", "-q", help="top, ranking, best, means, or A:B,C:D.", rich_help_panel=_ADAPTIVE)
-    ] = "top",
+    question: Annotated[str, _adaptive("--question", "-q", help="top, ranking, best, means, or A:B,C:D.")] = "top",
     budget: Annotated[
         str | None,
-        typer.Option(
-            "--budget", "-b", metavar="N", help="Cells at the most, or a share (30%).", rich_help_panel=_ADAPTIVE
-        ),
+        _adaptive("--budget", "-b", metavar="N", help="Cells at the most, or a share (30%)."),
     ] = None,
-    systems: options.SystemsOption = None,
-    exclude: options.ExcludeOption = None,
-    format: options.FormatOption = None,  # noqa: A002
-    columns: options.ColumnsOption = None,
-    pair: options.PairOption = None,
     seed: options.SeedOption = 0,
     json: options.JsonOption = False,
 ) -> None:
@@ -106,7 +95,7 @@ def new(
     if not is_url(output):
         register_output(Path(output))
     text = None if guidelines is None else _text(guidelines)
-    evalset = common.load_data(data, systems=systems, exclude=exclude, format=format, columns=columns, pair=pair)
+    evalset = common.load_data(data, reading)
     with render.busy("making the campaign"):
         campaign = Campaign.create(
             evalset,

@@ -30,6 +30,7 @@ def add_to(app: typer.Typer) -> None:
 
 def sheets(
     data: options.DataArgument,
+    reading: options.Reading,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FOLDER", help="A folder for the sheets and the key.")
     ],
@@ -40,11 +41,6 @@ def sheets(
     pairs: PairsOption = "balanced",
     unit_items: ItemsOption = 10,
     skip_missing: SkipOption = False,
-    systems: options.SystemsOption = None,
-    exclude: options.ExcludeOption = None,
-    format: options.FormatOption = None,  # noqa: A002
-    columns: options.ColumnsOption = None,
-    pair: options.PairOption = None,
     seed: options.SeedOption = 0,
 ) -> None:
     """Write blinded, shuffled sheets (.xlsx and .csv) for each annotator, and a key.
@@ -57,7 +53,7 @@ def sheets(
     from aliquot.collect.sheets import write_sheets  # noqa: PLC0415
 
     register_output(output)
-    evalset = common.load_data(data, systems=systems, exclude=exclude, format=format, columns=columns, pair=pair)
+    evalset = common.load_data(data, reading)
     inputs = gather(
         evalset,
         selection,
@@ -108,6 +104,7 @@ def read(
 
 def write(
     data: options.DataArgument,
+    reading: options.Reading,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="A folder for the files.")],
     tool: Annotated[str, typer.Option("--for", metavar="TOOL", help="pearmut, appraise, label-studio or potato.")],
     selection: SelectionOption = None,
@@ -116,11 +113,6 @@ def write(
     per_output: PerOutputOption = 1,
     unit_items: ItemsOption = 10,
     skip_missing: SkipOption = False,
-    systems: options.SystemsOption = None,
-    exclude: options.ExcludeOption = None,
-    format: options.FormatOption = None,  # noqa: A002
-    columns: options.ColumnsOption = None,
-    pair: options.PairOption = None,
     seed: options.SeedOption = 0,
 ) -> None:
     """Write the campaign for another annotation tool, blind, and a key.
@@ -140,7 +132,7 @@ def write(
     if tool not in TOOLS:
         raise unknown_name("annotation tool", tool, TOOLS, "choose with --for")
     register_output(output)
-    evalset = common.load_data(data, systems=systems, exclude=exclude, format=format, columns=columns, pair=pair)
+    evalset = common.load_data(data, reading)
     inputs = gather(
         evalset,
         selection,

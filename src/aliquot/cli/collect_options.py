@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from aliquot.collect.campaign import Campaign
     from aliquot.collect.rebuilding import CheckResult
 
+_page = partial(typer.Option, rich_help_panel="The page and its units")
 CampaignArgument = Annotated[
     str, typer.Argument(metavar="CAMPAIGN", help="A file that `collect new` made, or the URL of a database.")
 ]
@@ -32,10 +34,10 @@ PerOutputOption = Annotated[
     int, typer.Option("--per-output", min=1, help="Judgments of each output, all by different annotators.")
 ]
 PairsOption = Annotated[
-    str, typer.Option("--pairs", metavar="HOW", help="Comparisons: balanced (each output once) or all pairs.")
+    str, _page("--pairs", metavar="HOW", help="Comparisons: balanced (each output once) or all pairs.")
 ]
-ItemsOption = Annotated[int, typer.Option("--unit-items", min=1, help="At most so many items at once.")]
-SkipOption = Annotated[bool, typer.Option("--skip-missing", help="Leave out outputs that are missing.")]
+ItemsOption = Annotated[int, _page("--unit-items", min=1, help="At most so many items at once.")]
+SkipOption = Annotated[bool, _page("--skip-missing", help="Leave out outputs that are missing.")]
 
 
 def annotators_of(text: str) -> int | list[str]:

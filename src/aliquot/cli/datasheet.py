@@ -39,6 +39,8 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that 
 
 @app.command()
 def new(
+    reading: options.Reading,
+    output: options.Output,
     data: Annotated[
         str | None, typer.Argument(metavar="[DATA]", help="What was evaluated, as for `aliquot inspect`.")
     ] = None,
@@ -61,18 +63,7 @@ def new(
     value_range: Annotated[
         str | None, typer.Option("--range", metavar="LOW,HIGH", help="Ends of the scale, if not seen in the values.")
     ] = None,
-    human: options.HumanOption = None,
-    systems: options.SystemsOption = None,
-    exclude: options.ExcludeOption = None,
-    format: options.FormatOption = None,  # noqa: A002
-    lower_is_better: options.LowerOption = None,
-    columns: options.ColumnsOption = None,
-    key: options.KeyOption = None,
-    wide: options.WideOption = None,
-    pair: options.PairOption = None,
     force: ForceOption = False,
-    json: options.JsonOption = False,
-    output: options.OutputOption = None,
 ) -> None:
     """Start a datasheet, filled in as far as data, selection, judgments and results go.
 
@@ -80,20 +71,8 @@ def new(
 
     Example: aliquot datasheet new data.jsonl -s selection.jsonl -r estimate.json -o sheet.toml
     """
-    _refuse_existing(output, force=force)
-    evalset, judged = common.load_with_judgments(
-        data,
-        judgments,
-        human=human,
-        systems=systems,
-        exclude=exclude,
-        format=format,
-        lower_is_better=lower_is_better,
-        columns=columns,
-        key=key,
-        wide=wide,
-        pair=pair,
-    )
+    _refuse_existing(output.file, force=force)
+    evalset, judged = common.load_with_judgments(data, judgments, reading)
     with render.busy("filling in"), warnings.catch_warnings():
         warnings.simplefilter("ignore", LeftOutWarning)  # it stands among the notes of the sheet
         sheet = datasheet.new(
@@ -103,15 +82,15 @@ def new(
             results=list(results or ()),
             criteria=common.names(criteria) or None,
             protocol=protocol,
-            human=human,
+            human=reading.human,
             value_range=common.value_range(value_range),
         )
-    if output is not None:
-        sheet.save(output, force=force)
-    if json:
+    if output.file is not None:
+        sheet.save(output.file, force=force)
+    if output.json:
         common.print_json(sheet.to_dict())
         return
-    _show_new(sheet, render.console(), output)
+    _show_new(sheet, render.console(), output.file)
 
 
 @app.command()
