@@ -38,6 +38,8 @@ _PUBLIC = {
     "clean": "aliquot.annotation.clean",
     "combine": "aliquot.annotation.combine",
     "compare": "aliquot.annotation.compare",
+    "survey": "aliquot.annotation.survey",
+    "survey_blocks": "aliquot.annotation.survey",
     "make_report": "aliquot.report.page",
     "datasheet": "aliquot.report.datasheet",
     "Campaign": "aliquot.collect.campaign",
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from aliquot.annotation.clean import clean
     from aliquot.annotation.combine import combine
     from aliquot.annotation.compare import compare
+    from aliquot.annotation.survey import survey, survey_blocks
     from aliquot.collect.campaign import Campaign
     from aliquot.core.evalset import EvalSet
     from aliquot.core.judgments import Judgments
@@ -108,6 +111,8 @@ __all__ = [
     "sequential",
     "simulate",
     "surface",
+    "survey",
+    "survey_blocks",
     "synthetic",
 ]
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from aliquot.annotation.choices import Preferences
 from aliquot.annotation.compare import compare
 from aliquot.annotation.preferences import Comparison, compare_preferences
+from aliquot.annotation.survey import survey
 from aliquot.cli.main import run
 from aliquot.errors import AliquotError
 from aliquot.stats.choices import Choices, choices_from_rows, choices_from_scores, sign_test
@@ -308,7 +309,7 @@ def test_groups_say_what_their_p_says(gap):
     ]
     table = pl.DataFrame(rows, schema=["participant", "group", "measure", "before", "after"], orient="row")
     for adjust in ("holm", "bh", "none"):
-        result = compare(table, "groups", adjust=adjust)
+        result = survey(table, "groups", adjust=adjust)
         sure = [row.measure for row in result.rows if row.p_adjusted < ALPHA]
         assert result.verdict is not None
         assert ("changed differently" in result.verdict) == bool(sure)

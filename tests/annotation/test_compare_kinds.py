@@ -9,6 +9,7 @@ import pytest
 import aliquot
 from aliquot.annotation.compare import compare
 from aliquot.annotation.side_by_side import Verification
+from aliquot.annotation.survey import survey
 from aliquot.errors import DataError, MissingExtraError, NameUnknownError, OptionError
 
 # -- verify --------------------------------------------------------------------------------------------------------
@@ -176,7 +177,7 @@ def test_criteria_in_columns_and_in_rows_agree():
     wide = rated()
     names = ["clear", "precise", "complete", "fluent", "grammatical", "neat"]
     long = wide.unpivot(names, index=["item", "annotator", "system"], variable_name="criterion", value_name="value")
-    one, two = compare(wide, "criteria", draws=50), compare(aliquot.Judgments(long), "criteria", draws=50)
+    one, two = survey(wide, "criteria", draws=50), survey(aliquot.Judgments(long), "criteria", draws=50)
     assert one.names == two.names == tuple(names)
     assert one.factors is not None
     assert two.factors is not None
@@ -197,72 +198,72 @@ def test_criteria_in_columns_and_in_rows_agree():
 
 def test_rows_may_be_outputs():
     wide = rated()
-    result = compare(wide, "criteria", rows="output", draws=20)
+    result = survey(wide, "criteria", rows="output", draws=20)
     assert result.n == 150
-    within = compare(wide, "criteria", draws=20)
+    within = survey(wide, "criteria", draws=20)
     assert result.pairs[0].correlation > within.pairs[0].correlation  # averaging removes the annotators' noise
 
 
 def test_options_of_criteria():
     wide = rated()
-    assert compare(wide, "criteria", factors=0, draws=2).factors is None
-    three = compare(wide, "criteria", only=["clear", "precise", "fluent"], factors=1, drop=False, draws=2)
+    assert survey(wide, "criteria", factors=0, draws=2).factors is None
+    three = survey(wide, "criteria", only=["clear", "precise", "fluent"], factors=1, drop=False, draws=2)
     assert three.factors is not None
     assert three.factors.df == 0
     assert any("no degree of freedom" in note for note in three.notes)
     with pytest.raises(OptionError, match="allow 0 to 3"):
-        compare(wide, "criteria", factors=4)
+        survey(wide, "criteria", factors=4)
     with pytest.raises(NameUnknownError, match="unknown criterion 'clean'; did you mean 'clear'"):
-        compare(wide, "criteria", only=["clean", "neat"])
+        survey(wide, "criteria", only=["clean", "neat"])
     with pytest.raises(OptionError, match="at least two"):
-        compare(wide, "criteria", only=["clear"])
+        survey(wide, "criteria", only=["clear"])
     with pytest.raises(NameUnknownError, match="kind of row"):
-        compare(wide, "criteria", rows="item")
+        survey(wide, "criteria", rows="item")
     with pytest.raises(NameUnknownError, match="correlation"):
-        compare(wide, "criteria", correlation="kendall")
-    spearman = compare(wide, "criteria", correlation="spearman", factors=0, draws=2)
+        survey(wide, "criteria", correlation="kendall")
+    spearman = survey(wide, "criteria", correlation="spearman", factors=0, draws=2)
     assert spearman.pairs[0].correlation == pytest.approx(
-        compare(wide, "criteria", draws=2).pairs[0].correlation, abs=0.1
+        survey(wide, "criteria", draws=2).pairs[0].correlation, abs=0.1
     )
 
 
 def test_promax_of_r_or_of_spss():
-    r, spss = (compare(rated(), "criteria", promax=promax, draws=2) for promax in ("r", "spss"))
-    assert compare(rated(), "criteria", draws=2).to_dict() == r.to_dict()
+    r, spss = (survey(rated(), "criteria", promax=promax, draws=2) for promax in ("r", "spss"))
+    assert survey(rated(), "criteria", draws=2).to_dict() == r.to_dict()
     assert r.factors is not None
     assert spss.factors is not None
     assert np.abs(r.factors.loadings - spss.factors.loadings).max() > 1e-4
     assert (r.factors.chi2, r.to_dict()["factors"]["promax"]) == (spss.factors.chi2, "r")
     assert "promax:spss" in spss.signature
     with pytest.raises(NameUnknownError, match=r"unknown promax 'SPSS'; did you mean 'spss'\?"):
-        compare(rated(), "criteria", promax="SPSS")
+        survey(rated(), "criteria", promax="SPSS")
 
 
 def test_criteria_that_cannot_be_compared():
     constant = rated().with_columns(pl.lit(3.0).alias("neat"))
-    result = compare(constant, "criteria", draws=2)
+    result = survey(constant, "criteria", draws=2)
     assert any("'neat' is constant" in note for note in result.notes)
     assert "neat" not in result.kept
     double = rated().with_columns((pl.col("clear") * 2).alias("clearer"))
-    singular = compare(double, "criteria", draws=2)
+    singular = survey(double, "criteria", draws=2)
     assert singular.factors is None
     assert any("no factors" in note for note in singular.notes)
     gappy = rated().with_columns(pl.when(pl.int_range(pl.len()) > 9).then("neat").alias("neat"))
-    assert any("10 of 300 rows lack a criterion" in note for note in compare(gappy, "criteria", draws=2).notes)
+    assert any("10 of 300 rows lack a criterion" in note for note in survey(gappy, "criteria", draws=2).notes)
     with pytest.raises(DataError, match="fewer than two columns"):
-        compare(rated().select("item", "clear"), "criteria")
+        survey(rated().select("item", "clear"), "criteria")
     with pytest.raises(DataError, match="fewer than two criteria"):
-        compare(aliquot.synthetic(items=5, systems=2), "criteria")
+        survey(aliquot.synthetic(items=5, systems=2), "criteria")
     noise = pl.DataFrame(np.random.default_rng(1).normal(size=(300, 5)), schema=list("abcde"))
-    unrelated = compare(noise.with_row_index("item"), "criteria", draws=2)
+    unrelated = survey(noise.with_row_index("item"), "criteria", draws=2)
     assert any("no more in common than noise" in note for note in unrelated.notes)
 
 
 def test_without_statsmodels_correlations_are_left(monkeypatch):
     monkeypatch.setattr("aliquot.errors.find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match="factors=0"):
-        compare(rated(), "criteria", draws=2)
-    assert compare(rated(), "criteria", factors=0, draws=2).pairs
+        survey(rated(), "criteria", draws=2)
+    assert survey(rated(), "criteria", factors=0, draws=2).pairs
 
 
 # -- importance ----------------------------------------------------------------------------------------------------
@@ -286,7 +287,7 @@ def counted(seed: int = 0) -> pl.DataFrame:
 
 
 def test_importance_of_errors_for_people_and_metrics():
-    result = compare(counted(), "importance", target=["value", "metric"], errors=["noise", "silence"])
+    result = survey(counted(), "importance", target=["value", "metric"], errors=["noise", "silence"])
     cost = {(row.target, row.error): row for row in result.rows}
     assert cost["value", "silence"].slope == pytest.approx(-2.0, abs=0.2)
     assert cost["value", "silence"].standardised < cost["value", "noise"].standardised < 0
@@ -294,7 +295,7 @@ def test_importance_of_errors_for_people_and_metrics():
     assert cost["metric", "silence"].low < 0 < cost["metric", "silence"].high
     assert result.r2["value"] > 0.7  # within annotators: the severe one does not disturb
     assert result.to_frame().height == 4
-    assert compare(counted().drop("metric"), "importance").to_dict()["answers"] == 200
+    assert survey(counted().drop("metric"), "importance").to_dict()["answers"] == 200
 
 
 def test_importance_from_lists_of_errors(tmp_path):
@@ -308,31 +309,31 @@ def test_importance_from_lists_of_errors(tmp_path):
                 lines.append(f"{system}\td1\t1\t{segment}\tr{segment % 2}\tsrc\ttgt\t{category}\t{severity}")
     path = tmp_path / "mqm.tsv"
     path.write_text("\n".join(lines) + "\n")
-    result = compare(path, "importance")
+    result = survey(path, "importance")
     slopes = {row.error: row.slope for row in result.rows}
     assert slopes == pytest.approx({"Accuracy/Omission": -5.0, "Fluency/Grammar": -1.0})
-    severities = {row.error for row in compare(path, "importance", types="severity").rows}
+    severities = {row.error for row in survey(path, "importance", types="severity").rows}
     assert severities == {"Major", "Minor"}
     with pytest.raises(NameUnknownError, match="type of error"):
-        compare(path, "importance", errors=["Style"])
+        survey(path, "importance", errors=["Style"])
     with pytest.raises(NameUnknownError, match="unknown score 'COMET'"):
-        compare(path, "importance", target=["COMET"])
+        survey(path, "importance", target=["COMET"])
 
 
 def test_importance_of_nothing():
     with pytest.raises(DataError, match="do not list errors"):
-        compare(aliquot.synthetic(items=5, systems=2), "importance")
+        survey(aliquot.synthetic(items=5, systems=2), "importance")
     with pytest.raises(OptionError, match="--target NAME"):
-        compare(counted().drop("value"), "importance")
+        survey(counted().drop("value"), "importance")
     with pytest.raises(DataError, match="no column counts errors"):
-        compare(counted().select("item", "value"), "importance")
+        survey(counted().select("item", "value"), "importance")
     with pytest.raises(DataError, match="negative"):
-        compare(counted().with_columns(-pl.col("noise")), "importance", errors=["noise"])
+        survey(counted().with_columns(-pl.col("noise")), "importance", errors=["noise"])
     with pytest.raises(DataError, match="which item"):
-        compare(counted().drop("item"), "importance")
+        survey(counted().drop("item"), "importance")
     with pytest.raises(NameUnknownError, match="unknown column 'silense'"):
-        compare(counted(), "importance", errors=["silense"])
-    useless = compare(counted().with_columns(pl.lit(0).alias("chain")), "importance", errors=["noise", "chain"])
+        survey(counted(), "importance", errors=["silense"])
+    useless = survey(counted().with_columns(pl.lit(0).alias("chain")), "importance", errors=["noise", "chain"])
     assert any("'chain' never occurs" in note for note in useless.notes)
 
 
@@ -361,7 +362,7 @@ def trial(seed: int = 0) -> pl.DataFrame:
 
 @pytest.mark.parametrize("adjust", ["holm", "sidak", "none"])
 def test_groups_before_and_after(adjust):
-    result = compare(trial(), "groups", adjust=adjust, lower_is_better=["NA"], groups=["report", "control"])
+    result = survey(trial(), "groups", adjust=adjust, lower_is_better=["NA"], groups=["report", "control"])
     rows = {row.measure: row for row in result.rows}
     assert (rows["PA"].n_first, rows["PA"].n_second) == (32, 28)
     assert rows["PA"].difference > 0.8
@@ -379,24 +380,24 @@ def test_groups_before_and_after(adjust):
 
 
 def test_groups_turn_signs_with_their_order():
-    one = compare(trial(), "groups", groups=["report", "control"]).rows[0]
-    two = compare(trial(), "groups", groups=["control", "report"]).rows[0]
+    one = survey(trial(), "groups", groups=["report", "control"]).rows[0]
+    two = survey(trial(), "groups", groups=["control", "report"]).rows[0]
     assert one.difference == pytest.approx(-two.difference)
     assert one.p == pytest.approx(two.p)
 
 
 def test_broken_groups():
     with pytest.raises(OptionError, match="two groups are compared"):
-        compare(trial().with_columns(pl.lit("all").alias("group")), "groups")
+        survey(trial().with_columns(pl.lit("all").alias("group")), "groups")
     with pytest.raises(NameUnknownError, match="unknown group 'placebo'"):
-        compare(trial(), "groups", groups=["report", "placebo"])
+        survey(trial(), "groups", groups=["report", "placebo"])
     with pytest.raises(NameUnknownError, match="unknown measure 'BMI'"):
-        compare(trial(), "groups", lower_is_better=["BMI"])
+        survey(trial(), "groups", lower_is_better=["BMI"])
     with pytest.raises(NameUnknownError, match="adjustment"):
-        compare(trial(), "groups", adjust="bonferroni")
+        survey(trial(), "groups", adjust="bonferroni")
     twice = pl.concat([trial(), trial().head(1).with_columns(pl.lit(0.0).alias("after"))])
     with pytest.raises(DataError, match="participant '0' has several rows for 'PA'"):
-        compare(twice, "groups")
+        survey(twice, "groups")
     moved = trial().with_columns(
         pl.when((pl.col("participant") == 0) & (pl.col("measure") == "NA"))
         .then(pl.lit("control"))
@@ -404,16 +405,16 @@ def test_broken_groups():
         .alias("group")
     )
     with pytest.raises(DataError, match="is in several groups"):
-        compare(moved, "groups")
-    again = compare(pl.concat([trial(), trial().head(2)]), "groups")
+        survey(moved, "groups")
+    again = survey(pl.concat([trial(), trial().head(2)]), "groups")
     assert any("counted once: 2" in note for note in again.notes)
     few = trial().filter((pl.col("participant") < 33) & (pl.col("measure") == "PA"))
-    result = compare(few, "groups")
+    result = survey(few, "groups")
     assert np.isnan(result.rows[0].p)
     assert any("fewer than two people" in note for note in result.notes)
     words = trial().with_columns(pl.lit("good").alias("after"))
     with pytest.raises(DataError, match="'good' in column 'after' is not a number"):
-        compare(words, "groups")
+        survey(words, "groups")
 
 
 # -- what a fuzzer found -------------------------------------------------------------------------------------------
@@ -430,7 +431,7 @@ def test_lists_in_cells_are_named_or_ignored():
 
 def test_errors_of_which_none_varies():
     with pytest.raises(OptionError, match="no type of error varies"):
-        compare(counted().with_columns(pl.lit(1).alias("noise")), "importance", errors=["noise"])
+        survey(counted().with_columns(pl.lit(1).alias("noise")), "importance", errors=["noise"])
 
 
 def test_changes_that_differ_by_rounding_are_the_same():
@@ -442,7 +443,7 @@ def test_changes_that_differ_by_rounding_are_the_same():
             "after": [0.4, 0.5, 1.0] * 2,
         }
     )
-    assert np.isnan(compare(table, "groups").rows[0].p)
+    assert np.isnan(survey(table, "groups").rows[0].p)
 
 
 def test_a_system_named_twice():
@@ -472,11 +473,11 @@ def differential(reversed_rows: bool = True) -> tuple[pl.DataFrame, pl.DataFrame
 
 def test_judgments_with_reversed_poles_are_turned():
     given, meant = differential()
-    found, wanted = (compare(table, "criteria", seed=1) for table in (given, meant))
+    found, wanted = (survey(table, "criteria", seed=1) for table in (given, meant))
     assert [pair.correlation for pair in found.pairs] == pytest.approx([pair.correlation for pair in wanted.pairs])
     assert any("judgments with reversed poles are turned on the scale 1 to 7" in note for note in found.notes)
     with pytest.raises(DataError, match="outside the scale 1:5"):
-        compare(given, "criteria", scale=(1, 5))
+        survey(given, "criteria", scale=(1, 5))
 
 
 def test_a_criterion_with_reversed_poles_is_named_and_flipped():
@@ -484,17 +485,17 @@ def test_a_criterion_with_reversed_poles_is_named_and_flipped():
     against = meant.with_columns(
         pl.when(pl.col("criterion") == "neat").then(8 - pl.col("value")).otherwise("value").alias("value")
     )
-    found = compare(against, "criteria", seed=1, factors=1)
+    found = survey(against, "criteria", seed=1, factors=1)
     assert any("'neat' are against the others of their factor" in note for note in found.notes)
-    mended = compare(against, "criteria", seed=1, factors=1, flip=["neat"])
+    mended = survey(against, "criteria", seed=1, factors=1, flip=["neat"])
     assert "flip:neat" in mended.signature
     assert "flip" not in found.signature
-    plain = compare(meant, "criteria", seed=1, factors=1)
+    plain = survey(meant, "criteria", seed=1, factors=1)
     assert mended.factors is not None
     assert plain.factors is not None
     assert mended.factors.loadings == pytest.approx(plain.factors.loadings, abs=1e-6)
     with pytest.raises(NameUnknownError, match="unknown criterion 'tidy'"):
-        compare(against, "criteria", flip=["tidy"])
+        survey(against, "criteria", flip=["tidy"])
 
 
 def test_slopes_of_each_annotator_are_those_of_separate_fits():
@@ -511,16 +512,16 @@ def test_slopes_of_each_annotator_are_those_of_separate_fits():
             "value": value,
         }
     )
-    found = compare(table, "importance", per_annotator=True)
+    found = survey(table, "importance", per_annotator=True)
     together = [row for row in found.rows if row.annotator is None]
-    assert together == list(compare(table, "importance").rows)
+    assert together == list(survey(table, "importance").rows)
     for at, name in enumerate("xyz"):
-        alone = compare(table.filter(pl.col("annotator") == name), "importance").rows
+        alone = survey(table.filter(pl.col("annotator") == name), "importance").rows
         mine = [row for row in found.rows if row.annotator == name]
         assert [row.slope for row in mine] == pytest.approx([row.slope for row in alone])
         assert [row.low for row in mine] == pytest.approx([row.low for row in alone])
         assert [row.slope for row in mine] == pytest.approx((-prices[100 * at]).tolist(), abs=0.05)
-    few = compare(pl.concat([table, table[:2].with_columns(annotator=pl.lit("w"))]), "importance", per_annotator=True)
+    few = survey(pl.concat([table, table[:2].with_columns(annotator=pl.lit("w"))]), "importance", per_annotator=True)
     assert any("annotator 'w' has no slopes" in note for note in few.notes)
     with pytest.raises(DataError, match="no column says who judged"):
-        compare(table.drop("annotator"), "importance", per_annotator=True)
+        survey(table.drop("annotator"), "importance", per_annotator=True)

@@ -1,9 +1,10 @@
-"""`aliquot compare` from the command line: every kind, JSON, files, and one line for every mistake."""
+"""`aliquot compare` and `survey` from the command line: every kind, JSON, files, and one line for every mistake."""
 
 from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -26,7 +27,12 @@ TABLES = {
     "importance": "item,annotator,noise,silence,value\n"
     + "".join(f"{k},p,{k % 3},{k % 2},{7 - k % 3 - 2 * (k % 2) + (k % 5) / 10}\n" for k in range(30)),
 }
-NAMED = ("criteria", "importance")  # which no column tells
+SURVEYS = ("groups", "criteria", "importance")
+NAMED = ("importance",)  # which no column tells
+
+
+def verb_of(kind: str) -> str:
+    return "survey" if kind in SURVEYS else "compare"
 
 
 @pytest.fixture
@@ -42,7 +48,7 @@ def table(tmp_path: Path):
 @pytest.mark.parametrize("kind", TABLES)
 def test_every_kind_in_a_terminal(kind, table, capsys):
     named = ["--kind", kind] if kind in NAMED else []
-    assert run(["compare", str(table(kind)), *named]) == 0
+    assert run([verb_of(kind), str(table(kind)), *named]) == 0
     out = capsys.readouterr().out
     assert f"|compare:{kind}" in out
     assert max(len(line) for line in out.splitlines() if not line.startswith("aliquot:")) <= 100
@@ -51,13 +57,13 @@ def test_every_kind_in_a_terminal(kind, table, capsys):
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_every_kind_as_one_document_and_as_files(kind, table, tmp_path, capsys):
-    path = str(table(kind))
-    assert run(["compare", path, "--kind", kind, "--json", "-o", str(tmp_path / "r.json")]) == 0
+    path, verb = str(table(kind)), verb_of(kind)
+    assert run([verb, path, "--kind", kind, "--json", "-o", str(tmp_path / "r.json")]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["kind"] == kind
     assert printed == json.loads((tmp_path / "r.json").read_text())
     for ending in ("csv", "tsv", "parquet"):
-        assert run(["compare", path, "--kind", kind, "-o", str(tmp_path / f"r.{ending}")]) == 0
+        assert run([verb, path, "--kind", kind, "-o", str(tmp_path / f"r.{ending}")]) == 0
         assert f"wrote {tmp_path / 'r'}"[:30] in capsys.readouterr().out.replace("\n", "")
     assert pl.read_csv(tmp_path / "r.csv").height == pl.read_parquet(tmp_path / "r.parquet").height > 0
 
@@ -94,6 +100,31 @@ def test_command_line_and_library_agree(table, capsys):
     assert printed == json.loads(json.dumps(result.to_dict()))
 
 
+@pytest.mark.parametrize("kind", SURVEYS)
+def test_compare_still_takes_what_moved_to_survey(kind, table, capsys):
+    options = {
+        "groups": ["--groups", "c,r"],
+        "criteria": ["--kind", "criteria"],
+        "importance": ["--kind", "importance"],
+    }
+    assert run(["survey", str(table(kind)), *options[kind], "--json"]) == 0
+    expected = capsys.readouterr()
+    assert run(["compare", str(table(kind)), *options, "--json"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == expected.out
+    assert "aliquot survey" in printed.err
+    assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", ["compare", "survey"])
+def test_everyday_help_is_short_and_the_rest_is_one_step_away(verb, capsys):
+    assert run([verb, "--help"]) == 0
+    everyday = capsys.readouterr().out
+    assert len(re.findall(r"^│ -", everyday, flags=re.MULTILINE)) <= 12
+    assert run([verb, "--help-all"]) == 0
+    assert ("--factors" in capsys.readouterr().out) == (verb == "survey")
+
+
 def test_pairs_are_shown_and_written(tmp_path, capsys):
     data = tmp_path / "d.jsonl"
     aliquot.save(aliquot.synthetic(items=40, systems=5, seed=1), data)
@@ -124,7 +155,7 @@ def test_judgments_with_criteria_from_a_table(tmp_path, capsys):
     path.write_text("item,system,annotator,criterion,value\n" + "\n".join(rows) + "\n")
     assert run(["compare", str(path), "--criterion", "fluency", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kind"] == "scores"
-    assert run(["compare", str(path), "--kind", "criteria", "--factors", "0", "--json"]) == 0
+    assert run(["survey", str(path), "--kind", "criteria", "--factors", "0", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["pairs"]) == 3
 
 
@@ -133,10 +164,10 @@ def test_judgments_with_criteria_from_a_table(tmp_path, capsys):
     [
         (["{pairwise}", "--kind", "pairwize"], "did you mean 'pairwise'"),
         (["{pairwise}", "--systems", "Q,Y"], "unknown system 'Q'"),
-        (["{pairwise}", "--margin", "3"], "the kind 'pairwise' has no option 'margin' (--margin)"),
-        (["{pairwise}", "--by", "item"], "has no option 'by'"),
-        (["{pairwise}", "--columns", "choice"], "expected role=column pairs"),
-        (["{pairwise}", "--columns", "choice=verdict"], "unknown column 'verdict'"),
+        (["{pairwise}", "--margin", "3"], "--margin does not apply to kind 'pairwise', which has --systems, --read"),
+        (["{pairwise}", "--by", "item"], "--by does not apply"),
+        (["{pairwise}", "--read", "choice"], "expected role=column pairs"),
+        (["{pairwise}", "--read", "choice=verdict"], "unknown column 'verdict'"),
         (["{pairwise}", "--level", "95"], "level is 95.0"),
         (["{pairwise}", "--prior", "-1"], "prior is -1.0"),
         (["{pairwise}", "--seed", "-1"], "-1 is negative"),
@@ -144,16 +175,19 @@ def test_judgments_with_criteria_from_a_table(tmp_path, capsys):
         (["{pairwise}", "--kind", "best-worst"], "needs a column 'best'"),
         (["{pairwise}", "-o", "r.docx"], "unknown ending"),
         (["{postedit}", "--outputs", "none.jsonl"], "none.jsonl: no such file"),
-        (["{criteria}", "--kind", "criteria", "--factors", "9"], "allow 0 to 1"),
-        (["{criteria}", "--kind", "criteria", "--promax", "sps"], "unknown promax 'sps'; did you mean 'spss'?"),
-        (["{pairwise}", "--promax", "spss"], "the kind 'pairwise' has no option 'promax' (--promax)"),
-        (["{groups}", "--groups", "r,x"], "unknown group 'x'"),
+        (["survey", "{criteria}", "--kind", "criteria", "--factors", "9"], "allow 0 to 1"),
+        (
+            ["survey", "{criteria}", "--kind", "criteria", "--promax", "sps"],
+            "unknown promax 'sps'; did you mean 'spss'?",
+        ),
+        (["{pairwise}", "--promax", "spss"], "--promax does not apply to kind 'pairwise'"),
+        (["survey", "{groups}", "--groups", "r,x"], "unknown group 'x'"),
         (["none.csv"], "none.csv: no such file"),
     ],
 )
 def test_mistakes_get_one_line(arguments, message, table, capsys):
     arguments = [str(table(a[1:-1])) if a.startswith("{") else a for a in arguments]
-    assert run(["compare", *arguments]) == 2
+    assert run(arguments if arguments[0] == "survey" else ["compare", *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("error: ")
     assert captured.err.count("\n") == 1

@@ -28,7 +28,7 @@ TOO_MANY: dict[str, Callable[[int], object]] = {
     "bootstrap": lambda n: aliquot.agreement(DATA, bootstrap=n),
     "trials": lambda n: aliquot.metrics(DATA, trials=n),
     "permutations": lambda n: aliquot.metrics(DATA, permutations=n),
-    "draws": lambda n: aliquot.compare(CRITERIA, "criteria", draws=n),
+    "draws": lambda n: aliquot.survey(CRITERIA, "criteria", draws=n),
     "repeats": lambda n: aliquot.combine(DATA, repeats=n),
 }
 
@@ -70,7 +70,7 @@ NUMBERS: dict[str, Callable[[float], Any]] = {
     ],
     "criteria": lambda size: [
         row.correlation
-        for row in aliquot.compare(CRITERIA.with_columns(pl.col("value") * size), "criteria", draws=0).pairs
+        for row in aliquot.survey(CRITERIA.with_columns(pl.col("value") * size), "criteria", draws=0).pairs
     ],
     "scores": lambda size: [row.score for row in aliquot.compare(scaled(size), "scores").systems],
 }

@@ -12,6 +12,7 @@ from tests.real.conftest import load_real
 import aliquot
 from aliquot import AliquotWarning
 from aliquot.annotation.compare import compare
+from aliquot.annotation.survey import survey
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 if not (SHARED / "summeval.jsonl.gz").exists():
@@ -49,7 +50,7 @@ def test_clusters_are_wider_than_independence():
 
 
 def test_webnlg_criteria_are_two():
-    result = compare(real("webnlg2020-en"), "criteria", draws=100)
+    result = survey(real("webnlg2020-en"), "criteria", draws=100)
     assert result.factors is not None
     assert result.factors.loadings.shape == (5, 2)
     strongest = dict(zip(result.kept, np.abs(result.factors.loadings).argmax(axis=1), strict=True))
@@ -58,7 +59,7 @@ def test_webnlg_criteria_are_two():
 
 
 def test_summeval_experts_share_one_factor():
-    result = compare(real("summeval"), "criteria", rows="output", draws=100)
+    result = survey(real("summeval"), "criteria", rows="output", draws=100)
     assert result.factors is not None
     assert result.factors.df == 2
     assert (result.factors.loadings[:, 0] > 0.5).all()

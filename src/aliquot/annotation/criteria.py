@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -57,7 +57,7 @@ class DroppedCriterion:
 
 @dataclass(frozen=True, eq=False)
 class Criteria(Result):
-    """The result of `compare --kind criteria`."""
+    """The result of `survey` of kind `criteria`."""
 
     names: tuple[str, ...]  # the criteria
     rows: str  # a row is a judgment (one annotator on one output) or an output (mean over annotators)
@@ -80,8 +80,10 @@ class Criteria(Result):
         number = 0 if self.factors is None else self.factors.loadings.shape[1]
         return f"Criteria({len(self.names)} criteria, {self.n} rows, {number} factors)"
 
-    def to_frame(self) -> pl.DataFrame:
-        """One row per criterion: its adequacy, communality, and loading on each factor (null where it was dropped)."""
+    def to_frame(self, table: Literal["criteria", "pairs"] = "criteria") -> pl.DataFrame:
+        """Return one row per criterion (adequacy, communality, loadings; null where it was dropped), or per pair."""
+        if table == "pairs":
+            return self.pairs_frame()
         fit = self.factors
         fitted = np.zeros((len(self.kept), 0)) if fit is None else np.column_stack([fit.communality, fit.loadings])
         numbers = np.full((len(self.names), max(1, fitted.shape[1])), np.nan)

@@ -43,7 +43,7 @@ class ErrorCost:
 
 @dataclass(frozen=True, eq=False)
 class ErrorImportance(Result):
-    """The result of `compare --kind importance`: a row per score and type of error."""
+    """The result of `survey` of kind `importance`: a row per score and type of error."""
 
     rows: tuple[ErrorCost, ...]
     r2: Mapping[str, float]

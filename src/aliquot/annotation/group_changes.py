@@ -37,7 +37,7 @@ class GroupChange(ChangeTest):
 
 @dataclass(frozen=True, eq=False)
 class GroupChanges(Result):
-    """The result of `compare --kind groups`."""
+    """The result of `survey` of kind `groups`."""
 
     rows: tuple[GroupChange, ...]
     adjust: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -159,9 +159,9 @@ class Comparison(Result):
         first = self.systems[0].system if self.systems else "none"
         return f"Comparison({len(self.systems)} systems, {self.choices} choices on {self.items} items, first: {first})"
 
-    def to_frame(self) -> pl.DataFrame:
-        """One row per system, best first."""
-        return frame_of(self.systems, SystemPreference)
+    def to_frame(self, table: Literal["systems", "pairs"] = "systems") -> pl.DataFrame:
+        """Return one row per system, best first, or one per pair that was compared."""
+        return self.pairs_frame() if table == "pairs" else frame_of(self.systems, SystemPreference)
 
     def views(self) -> Sequence[View]:
         """Return the views `systems` and `pairs`; many pairs are a detail."""

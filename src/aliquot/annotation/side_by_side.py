@@ -66,7 +66,7 @@ class VerifiedPair:
 
 @dataclass(frozen=True, eq=False)
 class Verification(Result):
-    """The result of `compare --kind verify`."""
+    """The result of `compare` of kind `verify`."""
 
     pairs: tuple[VerifiedPair, ...]
     answers: int
@@ -296,7 +296,7 @@ class PostEdited:
 
 @dataclass(frozen=True, eq=False)
 class PostEditing(Result):
-    """The result of `compare --kind postedit`: every group, then all segments."""
+    """The result of `compare` of kind `postedit`: every group, then all segments."""
 
     rows: tuple[PostEdited, ...]
     by: str | None

@@ -12,8 +12,9 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, get_type_hints
+from copy import copy
+from dataclasses import MISSING, field, fields, is_dataclass, make_dataclass
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -187,6 +188,16 @@ def _options_of(group: Any) -> list[inspect.Parameter]:
         )
         for field in fields(group)
     ]
+
+
+def hide_options(group: Any) -> Any:
+    """Return an option group whose options work, and which no help shows."""
+    hidden = []
+    for name, hint in get_type_hints(group, include_extras=True).items():
+        option = copy(hint.__metadata__[0])
+        option.hidden = True
+        hidden.append((name, Annotated[hint.__origin__, option], field(default=getattr(group, name))))
+    return make_dataclass(f"Hidden{group.__name__}", hidden, bases=(group,), frozen=True)
 
 
 # -- Messages of the library in the spelling of the command line ----------------------------------------------------

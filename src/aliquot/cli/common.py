@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +12,9 @@ from typing import Any, overload
 
 import polars as pl
 
-from aliquot.cli import NOTES
+from aliquot.cli import NOTES, render
 from aliquot.cli.commands import spell_options
-from aliquot.cli.options import Reading
+from aliquot.cli.options import Output, Reading
 from aliquot.cli.render import busy
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
@@ -31,6 +31,12 @@ from aliquot.io.writing import require_writable_path, resolve_ending
 def names(text: str | None) -> list[str]:
     """Split a comma-separated option."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def given_options(options: object, lists: Collection[str] = ()) -> dict[str, Any]:
+    """Return the options of a group that are set; those in `lists` are split at commas."""
+    values = {name: value for name, value in vars(options).items() if value is not None and value is not False}
+    return {name: (names(value) or None) if name in lists else value for name, value in values.items()}
 
 
 def load_data(data: str, reading: Reading | None = None, *, sources_only: bool = False, **options: Any) -> EvalSet:
@@ -147,6 +153,35 @@ def with_notes(document: dict[str, Any]) -> dict[str, Any]:
 def save_result(result: Result, path: Path, table: str | None = None) -> None:
     """Write a result by the path's ending, as `Result.save` does, with all notes in its JSON document."""
     result.save(path, table, document=with_notes(result.to_dict()))
+
+
+def write_and_print(
+    result: Result,
+    output: Output,
+    table: str | None = None,
+    *,
+    details: Collection[str] = (),
+    files: Sequence[Path | None] = (),
+) -> None:
+    """Write a result to `--output`, and print it: one JSON document with `--json`, else its views.
+
+    Args:
+        result: The result.
+        output: The options of that name.
+        table: Which of its tables is written.
+        details: The views to print that are printed only when asked for.
+        files: Further files that were written, to be named.
+    """
+    if output.output is not None:
+        save_result(result, output.output, table)
+    if output.json:
+        print_json(result.to_dict())
+        return
+    console = render.console()
+    render.print_result(result, console, details)
+    for path in (output.output, *files):
+        if path is not None:
+            console.print(f"wrote {path}", markup=False)
 
 
 def write_result(table: pl.DataFrame, document: dict[str, Any], path: Path) -> None:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from aliquot.annotation.criteria import Criteria
     from aliquot.annotation.error_importance import ErrorImportance
     from aliquot.annotation.group_changes import GroupChanges
+    from aliquot.annotation.questionnaires import AffectScores, PoolReduction
     from aliquot.annotation.side_by_side import PostEdited, PostEditing, Verification, VerifiedPair
-    from aliquot.annotation.surveys import AffectScores, PoolReduction
 
 _ALPHA = 0.05
 

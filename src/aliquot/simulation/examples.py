@@ -190,7 +190,7 @@ _SUMMARISATION = CampaignExample(
     (
         ("What is in the data?", "aliquot inspect data.jsonl"),
         ("Do the annotators agree, on which criterion least?", "aliquot agreement data.jsonl --bootstrap 100"),
-        ("Do the four criteria measure different things?", "aliquot compare data.jsonl --kind criteria"),
+        ("Do the four criteria measure different things?", "aliquot survey data.jsonl --kind criteria"),
         ("Who is best in coherence?", "aliquot estimate data.jsonl --criterion coherence"),
         (
             "One score of all four, with weights",

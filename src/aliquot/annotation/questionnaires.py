@@ -1,8 +1,4 @@
-"""Surveys: which questions to ask, how to score a known questionnaire, and which items each participant gets.
-
-From HumEval 2022: a pool of questions is cut down by a pilot (paper 3), affect is scored by PANAS (paper 5), and items
-are spread over blocks so that each block looks like the whole (papers 9 and 10).
-"""
+"""Questionnaires (HumEval 2022): cutting down a pool of questions by a pilot (paper 3), scoring PANAS (paper 5)."""
 
 from __future__ import annotations
 
@@ -15,14 +11,10 @@ import numpy as np
 import polars as pl
 
 from aliquot.annotation.choice_tables import fingerprint
-from aliquot.core.columns import group_codes
-from aliquot.core.evalset import EvalSet
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.core.view import Column, View
-from aliquot.errors import DataError, OptionError, quoted, unknown_name
+from aliquot.errors import DataError, quoted, unknown_name
 from aliquot.io.formats.table_columns import map_columns, parse_numbers
-from aliquot.io.inputs import DataLike, as_evalset
-from aliquot.stats.arrays import IntArray, Seed
 
 # -- A pool of questions, cut down by a pilot ------------------------------------------------------------------------
 
@@ -41,7 +33,7 @@ class PoolItem:
 
 @dataclass(frozen=True, eq=False)
 class PoolReduction(Result):
-    """The result of `compare --kind pool`."""
+    """The result of `survey` of kind `pool`."""
 
     rows: tuple[PoolItem, ...]
     minimum: float
@@ -178,7 +170,7 @@ class Affect:
 
 @dataclass(frozen=True, eq=False)
 class AffectScores(Result):
-    """The result of `compare --kind panas`."""
+    """The result of `survey` of kind `panas`."""
 
     rows: tuple[Affect, ...]
     notes: tuple[str, ...] = ()
@@ -237,66 +229,3 @@ def panas(table: pl.DataFrame, *, where: str = "table") -> AffectScores:
     missing = sum(not np.isfinite(row.positive + row.negative) for row in rows)
     notes = [f"{missing} of {len(rows)} rows lack an adjective: the sum it belongs to is missing"] if missing else []
     return AffectScores(rows, tuple(notes), signature("compare:panas", data=fingerprint(table)))
-
-
-# -- Blocks of items for participants ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Blocks:
-    """Items spread over survey blocks; all outputs of an item are in the same block."""
-
-    block: IntArray  # of every item, 0, 1, ...
-    order: tuple[tuple[Any, ...], ...]  # the items' ids of each block, in the order to show them
-    polarity: tuple[tuple[bool, ...], ...]  # for each block and question, whether its poles are exchanged; or ()
-
-    def to_frame(self) -> pl.DataFrame:
-        """One row per item and block, in the order to show."""
-        rows = [(at, place + 1, item) for at, ids in enumerate(self.order) for place, item in enumerate(ids)]
-        return pl.DataFrame(rows, schema=["block", "place", "item"], orient="row")
-
-
-def survey_blocks(
-    data: DataLike, blocks: int, *, by: str | Sequence[str] = (), questions: int = 0, seed: Seed = 0
-) -> Blocks:
-    """Spread items over blocks of nearly equal size so that every stratum is spread nearly equally, too.
-
-    Sizes of blocks, and a stratum's numbers in them, differ by at most 1. Order within a block is random; with
-    `questions`, so is the polarity of each question (an antonym pair) in each block, half of them exchanged.
-
-    Args:
-        data: the items; a system's outputs go with their item.
-        blocks: how many; a participant answers one.
-        by: item columns (domain, document, ...) whose combinations are the strata.
-        questions: how many questions have two poles.
-        seed: same seed, same blocks.
-
-    >>> import aliquot
-    >>> found = survey_blocks(aliquot.synthetic(items=21, systems=2, seed=1), 4, by="domain", seed=1)
-    >>> sorted(map(len, found.order))
-    [5, 5, 5, 6]
-    """
-    evalset = as_evalset(data)
-    if not 1 <= blocks <= evalset.n_items:
-        raise OptionError(f"blocks is {blocks}; choose between 1 and the number of items, {evalset.n_items}")
-    rng = np.random.default_rng(seed)
-    strata = _strata(evalset, [by] if isinstance(by, str) else list(by))
-    # Strata one after the other, shuffled inside, dealt like cards: neither a stratum nor the whole is ever more than
-    # one ahead in a block.
-    shuffled = rng.permutation(evalset.n_items)
-    dealt = shuffled[np.argsort(strata[shuffled], kind="stable")]
-    block = np.empty(evalset.n_items, dtype=np.int64)
-    block[dealt] = rng.permutation(blocks)[np.arange(evalset.n_items) % blocks]
-    ids = evalset.ids
-    order = tuple(tuple(ids[at] for at in rng.permutation(np.flatnonzero(block == one))) for one in range(blocks))
-    half = np.arange(questions) < questions // 2
-    polarity = tuple(tuple(bool(one) for one in rng.permutation(half)) for _ in range(blocks)) if questions else ()
-    return Blocks(block, order, polarity)
-
-
-def _strata(evalset: EvalSet, columns: Sequence[str]) -> IntArray:
-    codes = np.zeros(evalset.n_items, dtype=np.int64)
-    for column in columns:
-        own = group_codes(evalset, column)
-        codes = np.unique(codes * (int(own.max()) + 1) + own, return_inverse=True)[1]
-    return codes

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import aliquot
-from aliquot import EvalSet, compare
-from aliquot.annotation.surveys import PANAS, Blocks, panas, reduce_pool, survey_blocks
+from aliquot import EvalSet
+from aliquot.annotation.questionnaires import PANAS, AffectScores, PoolReduction, panas, reduce_pool
+from aliquot.annotation.survey import Blocks, survey, survey_blocks
 from aliquot.cli.main import run
 from aliquot.errors import DataError, NameUnknownError, OptionError
 
@@ -25,7 +26,7 @@ TABLE = pl.DataFrame(
 @pytest.mark.parametrize(("rule", "kept"), [("and", ("good", "low", "wide")), ("or", ("good",))])
 def test_the_pool_by_hand(rule, kept):
     """Means 4.5, 3, 3.5, 2.75; standard deviations 0.58, 0, 1.73, 2.06; limits 3.2 and 1.2."""
-    found = compare(TABLE, "pool", rule=rule)
+    found = survey(TABLE, "pool", rule=rule)
     assert found.kept == kept
     assert [row.sd for row in found.rows] == pytest.approx([0.57735, 0, 1.73205, 2.06155], abs=1e-5)
     assert [row.mean for row in found.rows] == [4.5, 3.0, 3.5, 2.75]
@@ -58,7 +59,7 @@ def answers(**changed: float | None) -> pl.DataFrame:
 
 
 def test_panas_by_hand():
-    found = compare(answers(proud=2, afraid=3, active=4), "panas")
+    found = survey(answers(proud=2, afraid=3, active=4), "panas")
     assert [(row.participant, row.time, row.positive, row.negative) for row in found.rows] == [
         ("p", "before", 10, 10),
         ("q", "before", 46, 48),
@@ -162,3 +163,21 @@ def test_places_count_from_one_and_blocks_from_zero():
     for blocks in (0, 5):
         with pytest.raises(OptionError, match="between 1 and the number of items, 4"):
             survey_blocks(directions(4), blocks)
+
+
+def test_compare_still_takes_the_kinds_of_survey():
+    pilot = pl.DataFrame({"question": ["clear", "clear"], "value": [5, 4]})
+    with pytest.warns(aliquot.AliquotWarning, match=r"aliquot\.survey\(data, 'pool'\)"):
+        assert aliquot.compare(pilot, "pool").to_dict() == survey(pilot, "pool").to_dict()
+    trial = pl.DataFrame({"participant": range(4), "group": ["r", "c"] * 2, "before": [1.0] * 4, "after": [2.0] * 4})
+    with pytest.warns(aliquot.AliquotWarning, match="groups"):
+        assert aliquot.compare(trial).to_dict() == survey(trial).to_dict()
+
+
+def test_kinds_of_survey_are_detected_by_columns():
+    assert isinstance(survey(answers()), AffectScores)
+    assert isinstance(survey(pl.DataFrame({"question": ["clear"], "value": [5]})), PoolReduction)
+    with pytest.raises(OptionError, match="reads a table"):
+        survey(aliquot.synthetic(items=5, systems=2), "groups")
+    with pytest.raises(OptionError, match="`minimum` does not apply to kind 'panas'"):
+        survey(answers(), "panas", minimum=3)

@@ -1,0 +1,185 @@
+"""`survey`: do the questions that people answered make sense, and which items does each participant get?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, get_args, overload
+
+import numpy as np
+import polars as pl
+
+from aliquot.annotation.choice_tables import kind_of
+from aliquot.annotation.comparison_inputs import (
+    Data,
+    Source,
+    evalset_of_table,
+    keyword_names,
+    read_source,
+    select_options,
+)
+from aliquot.annotation.criteria import Criteria, criteria
+from aliquot.annotation.error_importance import ErrorImportance, importance
+from aliquot.annotation.group_changes import GroupChanges, group_changes
+from aliquot.annotation.questionnaires import PANAS, AffectScores, PoolReduction, panas, reduce_pool
+from aliquot.core import memory
+from aliquot.core.columns import group_codes
+from aliquot.core.evalset import EvalSet
+from aliquot.core.judgments import Judgments
+from aliquot.errors import OptionError
+from aliquot.io.formats.table_columns import map_columns
+from aliquot.io.inputs import DataLike, as_evalset
+from aliquot.stats.arrays import IntArray, Seed
+from aliquot.validation import one_of
+
+SurveyKind = Literal["criteria", "importance", "groups", "pool", "panas"]
+SURVEY_KINDS: tuple[SurveyKind, ...] = get_args(SurveyKind)
+SurveyResult = Criteria | ErrorImportance | GroupChanges | PoolReduction | AffectScores
+
+_ANALYSES: Mapping[str, Callable[..., SurveyResult]] = MappingProxyType(
+    {"criteria": criteria, "importance": importance, "groups": group_changes, "pool": reduce_pool, "panas": panas}
+)
+
+
+@overload
+def survey(data: Source, kind: Literal["criteria"], **options: Any) -> Criteria: ...
+@overload
+def survey(data: Source, kind: Literal["importance"], **options: Any) -> ErrorImportance: ...
+@overload
+def survey(data: Source, kind: Literal["groups"], **options: Any) -> GroupChanges: ...
+@overload
+def survey(data: Source, kind: Literal["pool"], **options: Any) -> PoolReduction: ...
+@overload
+def survey(data: Source, kind: Literal["panas"], **options: Any) -> AffectScores: ...
+@overload
+def survey(data: Source, kind: str | None = None, **options: Any) -> SurveyResult: ...
+def survey(data: Source, kind: str | None = None, **options: Any) -> SurveyResult:
+    """Analyse the questions that people answered: criteria, errors, questionnaires, groups before and after.
+
+    Args:
+        data: A table (a Polars or pandas DataFrame, or the path of a CSV, TSV or Parquet file), or judgments or data.
+        kind: What to ask; by default detected from the columns, else criteria.
+
+            - criteria: judgments by several criteria, or a column of numbers for each: do they measure different
+              things?
+            - importance: lists of errors (MQM), or a column of counts for each type of error, and a score: what does
+              each error cost?
+            - groups: participant, group, before, after, measure: which group changed more?
+            - pool: question, value (a pilot's ratings of how suitable each question is): which questions stay?
+            - panas: a column for each of the 20 adjectives of PANAS, participant, time: affect scores
+        **options: Of criteria: only, rows, correlation, factors, gap, communality, promax, drop, flip, scale, level,
+            draws, seed. Of importance: target, errors, types, columns, per_annotator, level. Of groups: groups,
+            columns, lower_is_better, adjust, equal_variances, level. Of pool: minimum, spread, rule, columns.
+
+    Returns:
+        Criteria, ErrorImportance, GroupChanges, PoolReduction or AffectScores: frozen results with to_frame(),
+        to_dict(), views(), notes and signature.
+
+    >>> pilot = pl.DataFrame({"question": ["clear"] * 3 + ["blue"] * 3, "value": [5, 4, 5, 1, 5, 2]})
+    >>> survey(pilot).kept
+    ('clear',)
+    """
+    if kind is not None:
+        one_of("kind", kind, SURVEY_KINDS)
+    options.setdefault("where", str(data) if isinstance(data, (str, Path)) else "table")
+    source = read_source(data, needs_table=kind in ("groups", "pool", "panas"), has_choices=False)
+    kind = kind or _detect_kind(source, options)
+    if kind == "criteria" and isinstance(data, (str, Path)):
+        source = _evalset_of_judgments(source, options)
+    options = select_options(kind, options, keyword_names(_ANALYSES[kind]))
+    memory.limit_draws(draws=options.get("draws") or 0)
+    if not isinstance(source, pl.DataFrame):
+        if kind not in ("criteria", "importance"):
+            raise OptionError(f"kind '{kind}' reads a table, not judgments or scores", "kind")
+        if kind == "importance" and isinstance(source, Judgments):
+            raise OptionError(
+                "kind 'importance' needs data with lists of errors or a table, not judgments alone", "kind"
+            )
+    return _ANALYSES[kind](source, **options)
+
+
+def _detect_kind(data: Data, options: Mapping[str, Any]) -> str:
+    """Detect the kind by the columns; other tables, and data, are compared by criteria."""
+    if not isinstance(data, pl.DataFrame):
+        return "criteria"
+    names = {name.strip().casefold() for name in data.columns}
+    if names >= {word for words in PANAS.values() for word in words}:
+        return "panas"
+    if names >= {"question", "value"}:
+        return "pool"
+    return "groups" if kind_of(data.columns, options.get("columns")) == "groups" else "criteria"
+
+
+def _evalset_of_judgments(source: Data, options: Mapping[str, Any]) -> Data:
+    """Make data of a file's table of judgments; a table with a column for each criterion stays one."""
+    columns, where = options.get("columns"), options["where"]
+    if not isinstance(source, pl.DataFrame) or not {"criterion", "value"} <= set(
+        map_columns(source.columns, columns, where)
+    ):
+        return source
+    return evalset_of_table(source, columns, where)
+
+
+# -- Blocks of items for participants ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Items spread over survey blocks; all outputs of an item are in the same block."""
+
+    block: IntArray  # of every item, 0, 1, ...
+    order: tuple[tuple[Any, ...], ...]  # the items' ids of each block, in the order to show them
+    polarity: tuple[tuple[bool, ...], ...]  # for each block and question, whether its poles are exchanged; or ()
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per item and block, in the order to show."""
+        rows = [(at, place + 1, item) for at, ids in enumerate(self.order) for place, item in enumerate(ids)]
+        return pl.DataFrame(rows, schema=["block", "place", "item"], orient="row")
+
+
+def survey_blocks(
+    data: DataLike, blocks: int, *, by: str | Sequence[str] = (), questions: int = 0, seed: Seed = 0
+) -> Blocks:
+    """Spread items over blocks of nearly equal size so that every stratum is spread nearly equally, too.
+
+    Sizes of blocks, and a stratum's numbers in them, differ by at most 1. Order within a block is random; with
+    `questions`, so is the polarity of each question (an antonym pair) in each block, half of them exchanged.
+
+    Args:
+        data: the items; a system's outputs go with their item.
+        blocks: how many; a participant answers one.
+        by: item columns (domain, document, ...) whose combinations are the strata.
+        questions: how many questions have two poles.
+        seed: same seed, same blocks.
+
+    >>> import aliquot
+    >>> found = survey_blocks(aliquot.synthetic(items=21, systems=2, seed=1), 4, by="domain", seed=1)
+    >>> sorted(map(len, found.order))
+    [5, 5, 5, 6]
+    """
+    evalset = as_evalset(data)
+    if not 1 <= blocks <= evalset.n_items:
+        raise OptionError(f"blocks is {blocks}; choose between 1 and the number of items, {evalset.n_items}")
+    rng = np.random.default_rng(seed)
+    strata = _strata(evalset, [by] if isinstance(by, str) else list(by))
+    # Strata one after the other, shuffled inside, dealt like cards: neither a stratum nor the whole is ever more than
+    # one ahead in a block.
+    shuffled = rng.permutation(evalset.n_items)
+    dealt = shuffled[np.argsort(strata[shuffled], kind="stable")]
+    block = np.empty(evalset.n_items, dtype=np.int64)
+    block[dealt] = rng.permutation(blocks)[np.arange(evalset.n_items) % blocks]
+    ids = evalset.ids
+    order = tuple(tuple(ids[at] for at in rng.permutation(np.flatnonzero(block == one))) for one in range(blocks))
+    half = np.arange(questions) < questions // 2
+    polarity = tuple(tuple(bool(one) for one in rng.permutation(half)) for _ in range(blocks)) if questions else ()
+    return Blocks(block, order, polarity)
+
+
+def _strata(evalset: EvalSet, columns: Sequence[str]) -> IntArray:
+    codes = np.zeros(evalset.n_items, dtype=np.int64)
+    for column in columns:
+        own = group_codes(evalset, column)
+        codes = np.unique(codes * (int(own.max()) + 1) + own, return_inverse=True)[1]
+    return codes
