@@ -107,7 +107,7 @@ def test_compare_still_takes_what_moved_to_survey(kind, table, capsys):
         "criteria": ["--kind", "criteria"],
         "importance": ["--kind", "importance"],
     }
-    assert run(["survey", str(table(kind)), *options[kind], "--json"]) == 0
+    assert run(["survey", str(table(kind)), *options, "--json"]) == 0
     expected = capsys.readouterr()
     assert run(["compare", str(table(kind)), *options, "--json"]) == 0
     printed = capsys.readouterr()

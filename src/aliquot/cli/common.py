@@ -172,14 +172,14 @@ def write_and_print(
         details: The views to print that are printed only when asked for.
         files: Further files that were written, to be named.
     """
-    if output.output is not None:
-        save_result(result, output.output, table)
+    if output.file is not None:
+        save_result(result, output.file, table)
     if output.json:
         print_json(result.to_dict())
         return
     console = render.console()
     render.print_result(result, console, details)
-    for path in (output.output, *files):
+    for path in (output.file, *files):
         if path is not None:
             console.print(f"wrote {path}", markup=False)
 

@@ -111,7 +111,7 @@ def run(
 
     Example: aliquot compare choices.csv --ties davidson --pairs
     """
-    common.require_writable(output.output)
+    common.require_writable(output.file)
     common.require_picture(plot)
     with render.busy("comparing"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", MOVED_KIND)  # the note on the spelling says the same

@@ -116,7 +116,7 @@ def run(
 
     Example: aliquot survey trial.csv --groups report,control
     """
-    common.require_writable(output.output)
+    common.require_writable(output.file)
     with render.busy("analysing"):
         result = survey(
             data,
