@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -40,8 +41,13 @@ def plan(folder, capsys, monkeypatch):
     return caller(capsys, "plan")
 
 
-def test_numbers_alone(plan):
-    said = plan("--difference", 1, "--sd", 25)
+@pytest.fixture
+def power(plan):
+    return partial(plan, "power")
+
+
+def test_numbers_alone(power):
+    said = power("--difference", 1, "--sd", 25)
     assert said.code == 0
     assert "16245 judgments per system, 32490 in total" in said.words
     assert said.fits
@@ -49,25 +55,25 @@ def test_numbers_alone(plan):
     assert not said.err
 
 
-def test_the_papers_table(plan):
-    said = plan("--table")
+def test_the_papers_table(power):
+    said = power("--table")
     assert said.code == 0
     assert "25 32489 8124 3612 2032 1301" in said.words
     assert "15 11697 2926 1301 733 470" in said.words
     assert said.fits
-    document = plan("--table", "--json").json
+    document = power("--table", "--json").json
     assert document["judgments"][0] == [32489, 8124, 3612, 2032, 1301]
     assert "20h" not in said.out
 
 
-def test_lists(plan):
-    assert plan("--difference", "1,2", "--sd", "25,15", "--json").json["judgments"] == [[32489, 8124], [11697, 2926]]
+def test_lists(power):
+    assert power("--difference", "1,2", "--sd", "25,15", "--json").json["judgments"] == [[32489, 8124], [11697, 2926]]
 
 
-def test_what_a_budget_shows(plan):
-    said = plan("--budget", "2000", "--sd", 25)
+def test_what_a_budget_shows(power):
+    said = power("--budget", "2000", "--sd", 25)
     assert "detect a difference of 4.03 with 95% power" in said.words
-    said = plan(
+    said = power(
         "--budget",
         "500USD",
         "--currency",
@@ -85,14 +91,14 @@ def test_what_a_budget_shows(plan):
     assert "500 USD" in said.words
 
 
-def test_pairing_metric_and_test_set(plan):
-    said = plan("--difference", 1, "--sd-difference", 10, "--rho", 0.6, "--items", 1000, "--systems", 12, "--json")
+def test_pairing_metric_and_test_set(power):
+    said = power("--difference", 1, "--sd-difference", 10, "--rho", 0.6, "--items", 1000, "--systems", 12, "--json")
     assert said.json["per_system"] == 455
     assert said.json["judgments"] == 12 * 455
 
 
-def test_repeats_are_shown(plan):
-    said = plan(
+def test_repeats_are_shown(power):
+    said = power(
         "--difference",
         1,
         "--sd-difference",
@@ -197,16 +203,17 @@ def test_the_signature_names_what_was_asked(plan):
 
 
 BAD = [
-    ("give --sd", ()),
-    ("nothing to plan for", ("--sd", 25)),
-    ("--difference 0", ("--difference", 0, "--sd", 25)),
-    ("--difference 'x'", ("--difference", "x", "--sd", 25)),
-    ("--rho 2", ("--difference", 1, "--sd", 25, "--rho", 2)),
-    ("power must exceed alpha", ("--difference", 1, "--sd", 25, "--power", 0.04)),
+    ("give `aliquot plan power --sd`", ()),
+    ("give --sd", ("power", "--difference", 1)),
+    ("nothing to plan for", ("power", "--sd", 25)),
+    ("--difference is 0", ("power", "--difference", 0, "--sd", 25)),
+    ("--difference 'x'", ("power", "--difference", "x", "--sd", 25)),
+    ("--rho is 2", ("power", "--difference", 1, "--sd", 25, "--rho", 2)),
+    ("power must exceed alpha", ("power", "--difference", 1, "--sd", 25, "--power", 0.04)),
     ("--systems 'a,b'", ("--difference", 1, "--sd", 25, "--systems", "a,b")),
     ("--plot draws the curves", ("--difference", 1, "--sd", 25, "--plot", "x.svg")),
-    ("--budget '5 yen'", ("--budget", "5 yen", "--sd", 25)),
-    ("needs --seconds-per-judgment", ("--budget", "5h", "--sd", 25)),
+    ("--budget '5 yen'", ("power", "--budget", "5 yen", "--sd", 25)),
+    ("needs --seconds-per-judgment", ("power", "--budget", "5h", "--sd", 25)),
     ("no human scores", ("bare.jsonl",)),
     ("unknown ending", ("pilot.jsonl", "--plot", "x.bmp")),
     ("unknown ending", ("pilot.jsonl", "-o", "x.doc")),
@@ -219,6 +226,44 @@ BAD = [
     ("is for planning without data", ("pilot.jsonl", "--sd", 3)),
     ("at least two", ("pilot.jsonl", "--systems", "sys1")),
 ]
+
+
+OLD = [
+    (
+        ("--difference", 1, "--sd", 25),
+        ("power", "--difference", 1, "--sd", 25),
+        ["--sd is now `aliquot plan power --sd`"],
+    ),
+    (("--table",), ("power", "--table"), ["--table is now `aliquot plan power --table`"]),
+    (
+        ("--budget", 900, "--paired", "--sd", 5, "--systems", 3, "--rho", 0.5),
+        ("power", "--budget", 900, "--paired", "--sd", 5, "--systems", 3, "--rho", 0.5),
+        ["--sd is now", "--paired is now", "--rho is now"],
+    ),
+    (
+        ("pilot.jsonl", "--adaptive", "--replays", 20, "--question", "ranking"),
+        ("adaptive", "pilot.jsonl", "--replays", 20, "--question", "ranking"),
+        ["--adaptive is now `aliquot plan adaptive`"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "notes"), OLD)
+def test_old_spellings_give_the_same_document_and_a_note(plan, old, new, notes):
+    before, now = plan(*old, "--json"), plan(*new, "--json")
+    first, second = (document | {"notes": None} for document in (before.json, now.json))  # notes name options
+    assert first == second
+    assert not now.err
+    assert all(note in before.err for note in notes)
+    assert len(before.err.splitlines()) == len(notes)
+
+
+def test_everyday_help_is_short_and_names_the_other_plans(plan):
+    said = plan("--help")
+    assert "aliquot plan power, aliquot plan adaptive" in said.words
+    assert "--replays" not in said.out
+    assert "--replays" in plan("--help-all").out
+    assert "--table" not in plan("--help-all").out
 
 
 @pytest.mark.parametrize(("said", "arguments"), BAD, ids=[f"{at}" for at in range(len(BAD))])

@@ -24,7 +24,7 @@ LIGHT = {
 STATISTICAL = {
     "estimate": ["estimate", "data.jsonl"],
     "select": ["select", "data.jsonl", "--budget", "5", "-m", "segments"],
-    "plan": ["plan", "--difference", "1", "--sd", "25"],
+    "plan": ["plan", "power", "--difference", "1", "--sd", "25"],
     "agreement": ["agreement", "data.jsonl", "--bootstrap", "10"],
 }
 """Verbs that need scipy's distributions and tests, and nothing slower."""

@@ -81,10 +81,10 @@ def test_a_pilot_and_a_budget(campaign):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"question": "means"}, "unknown question 'means'"),
+        ({"question": "means"}, "`question` is 'means'"),
         ({"policy": "autp"}, "did you mean 'auto'"),
-        ({"items": 500}, "--items is not for --adaptive"),
-        ({"goal": "best=0.9"}, "--goal is not for --adaptive"),
+        ({"items": 500}, "`items` is not for adaptive"),
+        ({"goal": "best=0.9"}, "`goal` is not for adaptive"),
         ({"budget": "5h"}, "how long judging takes"),
     ],
 )
@@ -94,5 +94,5 @@ def test_what_does_not_fit(campaign, given, said):
 
 
 def test_without_data_there_is_nothing_to_run():
-    with pytest.raises(AliquotError, match="--adaptive is about data"):
+    with pytest.raises(AliquotError, match="`adaptive` is about data"):
         aliquot.plan(difference=1, sd=2, adaptive=True)

@@ -144,7 +144,7 @@ def test_the_words_say_what_to_add(pilot):
         ({"budget": 20}, "30 items are judged already, and this buys 20"),
         ({"budget": "5cost"}, "plan in items"),
         ({"budget": "+20", "beyond": True}, "starts anew"),
-        ({"target": "all"}, "give --beyond"),
+        ({"target": "all"}, "give `beyond=True`"),
     ],
 )
 def test_bad_continuations(pilot, given, said):
@@ -388,7 +388,7 @@ def test_the_past_flag_takes_the_judged_items_for_everything(pilot):
 def test_without_rater_noise_repeats_are_unknown_not_guessed(pilot):
     found = planned(pilot, budgets="30%")
     assert found.repeats is None
-    assert any("--rater-variance" in note for note in found.notes)
+    assert any("`rater_variance`" in note for note in found.notes)
     told = planned(pilot, budgets="30%", rater_variance=1.0)
     assert told.repeats is not None
 
@@ -397,7 +397,7 @@ def test_other_methods(campaign, pilot):
     found = planned(pilot, method="pps:tau=0.5+mean", budgets="30%")
     assert found.methods[1] == "pps:tau=0.5+mean"
     assert planned(campaign, method="metric_var:metric=metricA", budgets="30%", replays=4).basis == "replay"
-    with pytest.raises(OptionError, match="cannot be foreseen"):
+    with pytest.raises(OptionError, match="cannot be predicted"):
         aliquot.plan(pilot, method="metric_var:metric=metricA")
     with pytest.raises(OptionError, match="random is compared"):
         aliquot.plan(pilot, method="random")
@@ -431,7 +431,7 @@ def test_scores_without_spread(campaign):
 
 def test_no_human_scores_and_one_system(campaign):
     metrics = {name: campaign.scores[name] for name in campaign.metrics}
-    with pytest.raises(DataError, match="--difference and --sd"):
+    with pytest.raises(DataError, match="`difference` and `sd`"):
         aliquot.plan(EvalSet(campaign.items, campaign.systems, metrics))
     with pytest.raises(DataError, match="at least two"):
         aliquot.plan(campaign.keep(systems=["sys1"]))
@@ -442,17 +442,17 @@ BAD = {
     "`budgets` is 'x'": {"budgets": "x"},
     "buys 1 in all": {"budget": "1items"},
     "at most 100%": {"budget": "150%"},
-    "money needs --hourly": {"budget": "5EUR"},
+    "money needs `hourly`": {"budget": "5EUR"},
     "how long judging takes": {"budget": "5h"},
-    "--sd is for planning without data": {"sd": 3},
-    "--rho is for": {"rho": 0.5},
+    "`sd` is for planning without data": {"sd": 3},
+    "`rho` is for": {"rho": 0.5},
     "two goals": {"difference": 1, "goal": "best=0.9"},
     "one difference": {"difference": [1, 2]},
     "must be above 0": {"difference": 0},
-    "leave out --items": {"past": True, "items": 400},
-    "--items 1": {"items": 1},
-    "--replays 1": {"replays": 1},
-    "--draws 5": {"draws": 5},
+    "leave out `items`": {"past": True, "items": 400},
+    "`items` is 1": {"items": 1},
+    "`replays` is 1": {"replays": 1},
+    "`draws` is 5": {"draws": 5},
     "power must exceed alpha": {"alpha": 0.3, "power": 0.2},
 }
 

@@ -225,7 +225,7 @@ def spell_options(text: str) -> str:
         if parameter.param_type_name == "argument":
             return str(parameter.human_readable_name)
         flag = next((option for option in parameter.opts if option.startswith("--")), parameter.opts[0])
-        if flag in _NEW_SPELLINGS:
+        if parameter.hidden and flag in _NEW_SPELLINGS:
             return _NEW_SPELLINGS[flag] + ("" if value is None else f"={value}")
         if value is None or value == "True":
             return str(flag)

@@ -255,7 +255,7 @@ def _suggest_exclusion(evalset: EvalSet, human: str, needed: int) -> str:
 
 def _describe_plan(evalset: EvalSet, human: str | None) -> Step:
     """A plan from data needs a few items judged for all systems that were judged at all often."""
-    numbers = "from numbers alone: aliquot plan --difference 1 --sd 25"
+    numbers = "from numbers alone: aliquot plan power --difference 1 --sd 25"
     if human is None:
         return Step("plan", ready=False, note=f"needs a pilot with human scores; {numbers}")
     _, complete = _find_sparse_systems(evalset, human)

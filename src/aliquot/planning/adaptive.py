@@ -7,33 +7,34 @@ from what the pilot knows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_in_order
-from aliquot.core.result import Result
+from aliquot.core.progress import ProgressLike, resolve_progress
+from aliquot.core.result import Result, signature
 from aliquot.core.view import View
-from aliquot.errors import OptionError, unknown_name
+from aliquot.errors import OptionError
 from aliquot.estimation.proxies import standard_metric, usable
-from aliquot.planning.plan_inputs import Pilot, PlanInputs
+from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike
+from aliquot.planning.arguments import signature_parts, validate_counts, validate_levels
+from aliquot.planning.plan_inputs import Pilot, PlanInputs, PlanTarget, Runs, combine_plan_data, find_inputs
 from aliquot.planning.plan_views import adaptive_views
 from aliquot.planning.recommendation import in_words
-from aliquot.sampling.budgets import in_hours, parse_amount, resolve_budget
-from aliquot.sampling.policies import QUESTIONS
+from aliquot.sampling.budgets import Times, in_hours, parse_amount, resolve_budget
 from aliquot.simulation.adaptive import AdaptiveRun, run_until_decided
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.cell_model import CellModel
+from aliquot.validation import one_of
 
-FIFTH = 5
-"""Adaptive campaigns are long: a fifth of the replays must do."""
-_LOOKS = 0.02
-_WORDS = {"top": "the best system", "best": "the best system", "ranking": "the whole ranking"}
-Progress = Callable[[int, int], None]
+AdaptiveQuestion = Literal["best", "top", "ranking"]
+_FIFTH = 5  # adaptive campaigns are long: a fifth of the replays must do
+_LOOKS = 0.02  # share of the cells between two looks
+_ANSWERS = {"top": "the best system", "best": "the best system", "ranking": "the whole ranking"}
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class PolicyCost:
 
 @dataclass(frozen=True, eq=False)
 class AdaptivePlan(Result):
-    """The result of `plan --adaptive`."""
+    """The result of `plan_adaptive`."""
 
     question: str
     policies: tuple[PolicyCost, ...]  # the adaptive one first, then uniform allocation with the same guarantee
@@ -75,49 +76,83 @@ class AdaptivePlan(Result):
 
 
 def plan_adaptive(
-    inputs: PlanInputs,
+    data: DataLike,
     *,
-    question: str,
-    policy: str,
-    share: float,
-    alpha: float,
-    replays: int,
-    seed: int,
-    jobs: int | None,
-    progress: Progress | None,
-    notes: tuple[str, ...],
-    signature: str,
+    alpha: float = 0.05,
+    budget: float | str | None = None,
+    human: str | None = None,
+    criterion: str | None = None,
+    selection: SelectionLike | None = None,
+    judgments: JudgmentsLike | None = None,
+    past: bool = False,
+    target: PlanTarget = "testset",
+    question: AdaptiveQuestion = "best",
+    policy: str = "auto",
+    seconds_per_item: float | None = None,
+    seconds_per_judgment: float | None = None,
+    cost: str | None = None,
+    seconds_per_new_item: float = 0.0,
+    hourly: float | None = None,
+    currency: str = "EUR",
+    replays: int = 100,
+    draws: int = 2000,
+    seed: int = 0,
+    jobs: int | None = 1,
+    progress: ProgressLike = None,
 ) -> AdaptivePlan:
-    """Run campaigns with the policy and with uniform allocation until the question is decided."""
-    known = [name for name in QUESTIONS if name in _WORDS]
-    if question not in known:
-        raise unknown_name("question", question, known, "for all means plan without --adaptive")
-    if inputs.judged == 0 and isinstance(inputs.basis, Pilot):
-        raise OptionError("--adaptive plans for the test set of the data; leave out --items and --beyond")
-    runs = max(4, replays // FIFTH)
+    """Plan an adaptive campaign by running some until their question is decided; `aliquot.plan` has the arguments.
+
+    >>> import aliquot
+    >>> plan_adaptive(aliquot.synthetic(items=40, systems=3, seed=3), replays=20).most
+    120
+    """
+    arguments = dict(locals())
+    validate_levels(alpha)
+    source = combine_plan_data(
+        data, selection=selection, judgments=judgments, human=human, criterion=criterion, target=target
+    )
+    times = Times(seconds_per_item, seconds_per_judgment, cost, seconds_per_new_item, hourly, currency)
+    arguments["selection"] = source.selection
+    parts = signature_parts(plan_adaptive, arguments, mark=("adaptive", "question"))
+    validate_counts(replays=replays, draws=draws)
+    runs = Runs(1 - alpha, replays, draws, seed, jobs)
+    inputs = find_inputs(source, times, runs, target=target, past=past)
+    one_of("question", question, get_args(AdaptiveQuestion))
+    share = share_of_cells(inputs, budget, currency)
+    run_count = max(4, replays // _FIFTH)
     policies = list(dict.fromkeys((policy, "uniform")))
-    tasks = [(inputs, question, name, share, alpha, [seed, run]) for name in policies for run in range(runs)]
-    found = run_in_order(_run, tasks, jobs=jobs, progress=progress)
-    costs = [_cost(inputs, name, [found[at * runs + run] for run in range(runs)]) for at, name in enumerate(policies)]
-    most = round(share * inputs.evalset.n_items * inputs.evalset.n_systems)
-    text = _words(question, costs, most, inputs)
-    basis = "pilot" if isinstance(inputs.basis, Pilot) else "replay"
-    return AdaptivePlan(question, tuple(costs), most, runs, basis, text, notes, signature)
+    tasks = [(inputs, question, name, share, alpha, [seed, run]) for name in policies for run in range(run_count)]
+    results = run_in_order(_run, tasks, jobs=jobs, progress=resolve_progress(progress, "replaying"))
+    costs = [
+        _summarise_runs(inputs, name, results[place * run_count : (place + 1) * run_count])
+        for place, name in enumerate(policies)
+    ]
+    max_cells = round(share * inputs.evalset.n_items * inputs.evalset.n_systems)
+    return AdaptivePlan(
+        question,
+        tuple(costs),
+        max_cells,
+        run_count,
+        "pilot" if isinstance(inputs.basis, Pilot) else "replay",
+        _describe(question, costs, max_cells, inputs),
+        (*source.notes, *inputs.notes),
+        signature("plan", source.original, **parts),
+    )
 
 
 def share_of_cells(inputs: PlanInputs, budget: float | str | None, currency: str) -> float:
-    """The share of all cells that a budget buys; all of them without one."""
+    """Return the share of all cells that a budget buys; 1 without a budget."""
     if budget is None:
         return 1.0
     amount, evalset = in_hours(parse_amount(budget, currency), inputs.prices), inputs.evalset
     if amount.unit == "hours":
-        whole = inputs.hours(np.ones(evalset.n_items))
-        if np.isnan(whole):
+        total = inputs.hours(np.ones(evalset.n_items))
+        if np.isnan(total):
             raise OptionError(
-                f"--budget {amount.written}: needs to know how long judging takes: give "
-                "--seconds-per-item, --seconds-per-judgment or --cost"
+                f"`budget={amount.written}` needs to know how long judging takes: give `seconds_per_item`, "
+                "`seconds_per_judgment` or `cost`"
             )
-        return min(1.0, amount.value / whole)
+        return min(1.0, amount.value / total)
     return min(1.0, resolve_budget(amount, evalset.n_items, systems=evalset.n_systems).n / evalset.n_items)
 
 
@@ -155,7 +190,7 @@ def _model(evalset: EvalSet) -> CellModel:
     return CellModel(np.stack([standard_metric(evalset, name) for name in names], 2) if names else empty)
 
 
-def _cost(inputs: PlanInputs, policy: str, runs: list[AdaptiveRun]) -> PolicyCost:
+def _summarise_runs(inputs: PlanInputs, policy: str, runs: list[AdaptiveRun]) -> PolicyCost:
     cells = np.array([run.cells for run in runs], dtype=np.float64)
     median = float(np.median(cells))
     share = median / (inputs.evalset.n_items * inputs.evalset.n_systems)
@@ -164,9 +199,9 @@ def _cost(inputs: PlanInputs, policy: str, runs: list[AdaptiveRun]) -> PolicyCos
     return PolicyCost(policy, decided, median, float(np.quantile(cells, 0.9)), hours, inputs.prices.money(hours))
 
 
-def _words(question: str, costs: list[PolicyCost], most: int, inputs: PlanInputs) -> tuple[str, ...]:
+def _describe(question: str, costs: list[PolicyCost], most: int, inputs: PlanInputs) -> tuple[str, ...]:
     ours, uniform = costs[0], costs[-1]
-    what = _WORDS[question]
+    what = _ANSWERS[question]
     if ours.decided < 0.5:
         every = most >= inputs.evalset.n_items * inputs.evalset.n_systems
         remedy = "plan several judgments per output" if every else "raise the budget"

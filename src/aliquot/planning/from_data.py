@@ -8,114 +8,89 @@ from typing import Any
 
 import numpy as np
 
-from aliquot.core.evalset import EvalSet
-from aliquot.core.selection import Selection
 from aliquot.errors import OptionError
 from aliquot.metric_eval.measures import find_first_crossings
 from aliquot.planning.forecast import BudgetForecast, PastCampaign, Point, Progress, probabilities, widths
-from aliquot.planning.plan_inputs import PlanInputs, find_basis, gather
+from aliquot.planning.plan_inputs import PlanData, PlanInputs
 from aliquot.planning.recommendation import Goal, recommend
 from aliquot.planning.repeats import Noise, RepeatAdvice, advise_repeats, annotator_noise
 from aliquot.planning.result import CampaignPlan, PairPlan
-from aliquot.sampling.budgets import Amount, Times, count_items, parse_amount
+from aliquot.sampling.budgets import Amount, count_items, parse_amount
 from aliquot.simulation.setup import BASELINE, ReplayMethod, add_parity_points, parse_budgets, resolve_method
 from aliquot.stats.arrays import FloatArray
+from aliquot.validation import invalid
 
 _UNKNOWN_NOISE = (
-    "annotator noise is unknown (no output of the human score has two judgments): give --rater-variance to "
+    "annotator noise is unknown (no output of the human score has two judgments): give `rater_variance` to "
     "learn whether to judge outputs more than once"
 )
 _NO_DIFFERENCES = (
     "the systems have the same scores on all judged items: nothing is said about judging outputs more than once"
 )
-_TRIES = 5  # numbers of items that are tried between two budgets, before the upper one is taken
+_MAX_TRIES = 5  # numbers of items that are tried between two budgets, before the upper one is taken
 _REFERENCE = 0.3  # share of the set at which the variance left on an item is taken
 
 
 @dataclass(frozen=True, eq=False)
-class _Seen:
-    """A point, and the chances of its pairs."""
+class BudgetPromise:
+    """What a budget promises: a point of the curve, and the probability of each pair to be told apart."""
 
     point: Point
     probabilities: FloatArray
 
 
 def plan_campaign(
-    data: EvalSet,
+    source: PlanData,
+    inputs: PlanInputs,
+    aim: Goal,
     *,
     method: str,
     budgets: str | Sequence[float | str],
     budget: float | str | None,
-    goal: Goal,
-    human: str | None,
-    selection: Selection | None,
-    past: bool,
-    items: int | None,
-    beyond: bool,
-    target: str,
-    times: Times,
     rater_variance: float | None,
     alpha: float,
-    power: float,
-    replays: int,
-    draws: int,
-    seed: int,
-    jobs: int | None,
     progress: Progress | None,
     signature: str,
-    notes: tuple[str, ...] = (),
 ) -> CampaignPlan:
-    """Plan from data; `aliquot.plan` says what the arguments mean."""
-    more = budget is not None and str(budget).strip().startswith("+")
-    amount = None if budget is None else parse_amount(str(budget).strip().removeprefix("+"), times.currency)
-    basis, told = find_basis(
-        data,
-        human,
-        selection,
-        past=past,
-        items=items,
-        beyond=beyond,
-        target=target,
-        level=1 - alpha,
-        replays=replays,
-        draws=draws,
-        seed=seed,
-        jobs=jobs,
-    )
-    inputs = gather(data, basis, items, beyond=beyond, times=times, power=power)
+    """Plan from a pilot or a past campaign; `aliquot.plan` describes the arguments."""
+    basis, currency = inputs.basis, inputs.prices.currency
+    amount = None if budget is None else parse_amount(str(budget).strip().removeprefix("+"), currency)
     methods = [resolve_method(name, inputs.evalset) for name in dict.fromkeys((BASELINE, method))]
     if len(methods) < 2:
-        raise OptionError(f"--method {method}: random is compared with in any case; name another, for instance auto")
+        raise invalid("method", method, "random is compared with in any case; name another, for instance auto")
     sizes = _sizes(budgets, inputs)
     if inputs.judged:  # the curves start from what is judged already
         sizes = {inputs.judged: True} | {n: asked for n, asked in sizes.items() if n > inputs.judged}
     tasks = [(each, n) for each in methods for n in sizes]
-    seen = [
-        _seen(inputs, m, n, look, asked=sizes[n])
-        for (m, n), look in zip(tasks, basis.forecasts(tasks, progress), strict=True)
+    forecasts = basis.forecasts(tasks, progress)
+    promises = [
+        _promise(inputs, each, n, forecast, asked=sizes[n])
+        for (each, n), forecast in zip(tasks, forecasts, strict=True)
     ]
-    curves = {each.typed: [one for one in seen if one.point.method == each.typed] for each in methods}
-    line = [one.point for one in curves[method]]
-    amount = _in_all(inputs, amount, line) if more and amount is not None else amount
-    chosen, left = _chosen(inputs, goal, amount, line)
+    curves = {each.typed: [row for row in promises if row.point.method == each.typed] for each in methods}
+    points = {name: [row.point for row in curve] for name, curve in curves.items()}
+    line = points[method]
+    if amount is not None and str(budget).strip().startswith("+"):
+        amount = _total_amount(inputs, amount, line)
+    n, left = _choose_items(inputs, aim, amount, line)
     if amount is None:
-        chosen = _confirmed(inputs, methods[-1], goal, line, chosen)
-    at = {each.typed: _seen(inputs, each, chosen, basis.forecast(each, chosen)) for each in methods}
+        n = _confirm_goal(inputs, methods[-1], aim, line, n)
+    recommended = {each.typed: _promise(inputs, each, n, basis.forecast(each, n)) for each in methods}
     advice = recommend(
         inputs,
-        goal,
+        aim,
         amount,
-        at[method].point,
-        at[BASELINE].point,
+        recommended[method].point,
+        recommended[BASELINE].point,
         line[0],
-        {name: [one.point for one in line] for name, line in curves.items()},
+        points,
         leftover=left,
         alpha=alpha,
     )
-    repeats, said = _repeats(data, inputs, methods[1], chosen * (1.0 + left), human, rater_variance)
+    repeats, repeat_notes = _advise_repeats(source, inputs, methods[1], n * (1.0 + left), rater_variance)
     return CampaignPlan(
-        points=tuple(one.point for one in seen),
-        pairs=_pairs(inputs, curves, at),
+        points=tuple(row.point for row in promises),
+        pairs=_pairs(inputs, curves, recommended),
         recommendation=advice,
         repeats=repeats,
         basis="replay" if isinstance(basis, PastCampaign) else "pilot",
@@ -124,9 +99,9 @@ def plan_campaign(
         systems=inputs.evalset.systems,
         stands_for={each.typed: f"{each.selector} + {each.estimator}" for each in methods},
         judgments_per_output=inputs.per_output,
-        currency=times.currency,
+        currency=currency,
         seconds=inputs.prices.about,
-        notes=(*notes, *told, *said),
+        notes=(*source.notes, *inputs.notes, *repeat_notes),
         signature=signature,
     )
 
@@ -141,20 +116,22 @@ def _sizes(budgets: str | Sequence[float | str], inputs: PlanInputs) -> dict[int
     return dict(sorted(found.items()))
 
 
-def _in_all(inputs: PlanInputs, amount: Amount, curve: Sequence[Point]) -> Amount:
-    """The total that an amount to add makes with what is judged already."""
+def _total_amount(inputs: PlanInputs, amount: Amount, curve: Sequence[Point]) -> Amount:
+    """Return the total of an amount to add and what is judged already."""
     if not inputs.judged:
         raise OptionError(
-            f"--budget +{amount.written} adds to judged items, and this plan starts anew: leave out the +"
+            f"`budget=+{amount.written}` adds to judged items, and this plan starts anew: leave out the +"
         )
     now, written = curve[0], f"+{amount.written}"
     if amount.timed:
         already = now.hours if amount.unit == "hours" else now.money
         return replace(amount, value=amount.value + (already if np.isfinite(already) else 0.0), written=written)
-    return Amount(now.items + _affordable(inputs, curve, amount), "items", written)
+    return Amount(now.items + _count_affordable(inputs, curve, amount), "items", written)
 
 
-def _seen(inputs: PlanInputs, method: ReplayMethod, n: int, forecast: BudgetForecast, *, asked: bool = True) -> _Seen:
+def _promise(
+    inputs: PlanInputs, method: ReplayMethod, n: int, forecast: BudgetForecast, *, asked: bool = True
+) -> BudgetPromise:
     found = probabilities(forecast, 1.0 - inputs.basis.level)
     width, width_difference, detects = widths(forecast, inputs.power)
     hours = inputs.hours(forecast.expected)
@@ -175,10 +152,10 @@ def _seen(inputs: PlanInputs, method: ReplayMethod, n: int, forecast: BudgetFore
         apart=float(found.pairs.sum()),
         asked=asked,
     )
-    return _Seen(point, found.pairs)
+    return BudgetPromise(point, found.pairs)
 
 
-def _chosen(inputs: PlanInputs, goal: Goal, amount: Amount | None, curve: Sequence[Point]) -> tuple[int, float]:
+def _choose_items(inputs: PlanInputs, goal: Goal, amount: Amount | None, curve: Sequence[Point]) -> tuple[int, float]:
     """The number of items that the budget buys or the goal needs (all, where it is never reached), and what is left.
 
     What is left is the part of the budget that is not needed because all items are judged, as a share of their cost.
@@ -187,53 +164,53 @@ def _chosen(inputs: PlanInputs, goal: Goal, amount: Amount | None, curve: Sequen
         wanted = goal.items(curve, inputs.pairs)
         least = max(2, inputs.judged)
         return (inputs.limit if np.isinf(wanted) else int(np.clip(np.ceil(wanted - 1e-9), least, inputs.limit))), 0.0
-    affordable = _affordable(inputs, curve, amount)
+    affordable = _count_affordable(inputs, curve, amount)
     if affordable < inputs.judged - 1e-6:
         raise OptionError(
-            f"--budget {amount.written}: {inputs.judged} items are judged already, and this buys {affordable:.0f} in "
+            f"`budget={amount.written}`: {inputs.judged} items are judged already, and this buys {affordable:.0f} in "
             f"all; give a larger total, or what to add (+{amount.written})"
         )
     if affordable < 2:
-        raise OptionError(f"--budget {amount.written} buys {affordable:.1f} items; a plan needs at least 2: raise it")
+        raise OptionError(f"`budget={amount.written}` buys {affordable:.1f} items; a plan needs at least 2: raise it")
     if affordable >= inputs.limit:
         return inputs.limit, float(affordable / inputs.limit - 1.0)
     return int(affordable + 1e-9), 0.0
 
 
-def _confirmed(inputs: PlanInputs, method: ReplayMethod, goal: Goal, curve: Sequence[Point], chosen: int) -> int:
-    """The number of items at which the goal is reached, and not only the line between two budgets crosses it.
+def _confirm_goal(inputs: PlanInputs, method: ReplayMethod, goal: Goal, curve: Sequence[Point], n: int) -> int:
+    """Return a number of items that reaches the goal itself, not only by the line between two budgets.
 
-    Where a try falls short, by chance or because the curve bends, the next one lies between it and the next budget.
+    If a try falls short, by chance or because the curve bends, the next one lies between it and the next budget.
     Otherwise a plan would call a goal missed that a few more items reach.
     """
-    known = list(curve)
-    for _ in range(_TRIES):
-        point = _seen(inputs, method, chosen, inputs.basis.forecast(method, chosen)).point
-        if chosen >= inputs.limit or goal.reached(point, inputs.pairs):
-            return chosen
-        known = sorted([*known, point], key=lambda one: one.items)
-        chosen = _chosen(inputs, goal, None, known)[0]
-    sure = (one.items for one in known if one.items >= chosen and goal.reached(one, inputs.pairs))
+    points = list(curve)
+    for _ in range(_MAX_TRIES):
+        point = _promise(inputs, method, n, inputs.basis.forecast(method, n)).point
+        if n >= inputs.limit or goal.reached(point, inputs.pairs):
+            return n
+        points = sorted([*points, point], key=lambda tried: tried.items)
+        n = _choose_items(inputs, goal, None, points)[0]
+    sure = (point.items for point in points if point.items >= n and goal.reached(point, inputs.pairs))
     return next(sure, inputs.limit)
 
 
-def _affordable(inputs: PlanInputs, curve: Sequence[Point], amount: Amount) -> float:
+def _count_affordable(inputs: PlanInputs, curve: Sequence[Point], amount: Amount) -> float:
     """Items that an amount buys; hours and money between the points of the curve, because designs draw long items."""
     if amount.unit == "cost":
-        raise OptionError(f"--budget {amount.written}: plan in items, judgments, hours or money; --cost holds seconds")
+        raise OptionError(f"`budget={amount.written}`: plan in items, judgments, hours or money; `cost` holds seconds")
     if amount.unit == "share" and amount.value > 1:
-        raise OptionError(f"--budget {amount.written}: more than all items; give at most 100%")
+        raise OptionError(f"`budget={amount.written}`: more than all items; give at most 100%")
     if not amount.timed:
         return float(count_items(amount, inputs.limit, inputs.evalset.n_systems * inputs.per_output))
     hours = amount.value
     if amount.unit == "money":
         if inputs.prices.hourly is None:
-            raise OptionError(f"--budget {amount.written}: money needs --hourly, what an hour of an annotator costs")
+            raise OptionError(f"`budget={amount.written}`: money needs `hourly`, what an hour of an annotator costs")
         hours = amount.value / inputs.prices.hourly
     if inputs.prices.seconds is None:
         raise OptionError(
-            f"--budget {amount.written}: needs to know how long judging takes: give --seconds-per-item, "
-            "--seconds-per-judgment or --cost"
+            f"`budget={amount.written}` needs to know how long judging takes: give `seconds_per_item`, "
+            "`seconds_per_judgment` or `cost`"
         )
     sizes, spent = (np.array([0.0, *(float(getattr(p, name)) for p in curve)]) for name in ("items", "hours"))
     if hours > spent[-1]:
@@ -241,55 +218,61 @@ def _affordable(inputs: PlanInputs, curve: Sequence[Point], amount: Amount) -> f
     return float(np.interp(hours, spent, sizes))
 
 
-def _pairs(inputs: PlanInputs, curves: dict[str, list[_Seen]], at: dict[str, _Seen]) -> tuple[PairPlan, ...]:
-    """What each pair takes; pairs ordered by how far apart they are."""
+def _pairs(
+    inputs: PlanInputs, curves: dict[str, list[BudgetPromise]], recommended: dict[str, BudgetPromise]
+) -> tuple[PairPlan, ...]:
+    """Return what each pair needs, the largest difference first."""
     names, means = inputs.evalset.systems, inputs.basis.means
     rows = []
-    for pair, (one, other) in enumerate(zip(*np.triu_indices(len(names), 1), strict=True)):
-        a, b = (one, other) if means[one] >= means[other] else (other, one)
+    for pair, (first, second) in enumerate(zip(*np.triu_indices(len(names), 1), strict=True)):
+        a, b = (first, second) if means[first] >= means[second] else (second, first)
         rows.append(
             PairPlan(
                 names[a],
                 names[b],
                 float(means[a] - means[b]),
                 {m: tuple(float(s.probabilities[pair]) for s in line if s.point.asked) for m, line in curves.items()},
-                {m: _needed(line, pair, inputs.power) for m, line in curves.items()},
-                {m: float(s.probabilities[pair]) for m, s in at.items()},
+                {m: _items_for_power(line, pair, inputs.power) for m, line in curves.items()},
+                {m: float(s.probabilities[pair]) for m, s in recommended.items()},
             )
         )
     return tuple(sorted(rows, key=lambda row: -row.difference))
 
 
-def _needed(line: Sequence[_Seen], pair: int, power: float) -> float:
+def _items_for_power(line: Sequence[BudgetPromise], pair: int, power: float) -> float:
     sizes = np.array([float(one.point.items) for one in line])
     rising = np.maximum.accumulate(np.array([one.probabilities[pair] for one in line]))
     return float(np.ceil(find_first_crossings(sizes, rising, np.array([power]))[0] - 1e-9))
 
 
-def _repeats(
-    data: EvalSet, inputs: PlanInputs, method: ReplayMethod, n: float, human: str | None, rater_variance: float | None
+def _advise_repeats(
+    source: PlanData, inputs: PlanInputs, method: ReplayMethod, n: float, rater_variance: float | None
 ) -> tuple[RepeatAdvice | None, list[str]]:
-    """Judgments of the same output that are worth paying for, at the cost of the recommended plan."""
+    """Return how many judgments of an output are worth paying for at the cost of the recommended plan, and notes."""
     evalset = inputs.evalset
     if rater_variance is not None:
         rater, per_output = 2 * rater_variance, inputs.per_output
     else:
-        found = annotator_noise(data.with_human(human or data.human).keep(systems=list(evalset.systems)))
-        if found is None:
+        data = source.evalset
+        measured = annotator_noise(data.with_human(source.human or data.human).keep(systems=list(evalset.systems)))
+        if measured is None:
             return None, [_UNKNOWN_NOISE]
-        rater, per_output = found.difference, found.judgments
-    # A design that draws by expected error reduces both parts alike; so the judges' share is told without it.
-    plain, left = _on_item(inputs, resolve_method(f"segments+{method.estimator}", evalset)), _on_item(inputs, method)
+        rater, per_output = measured.difference, measured.judgments
+    # A design that draws by expected error reduces both parts alike, so the judges' share is computed without it.
+    plain, left = (
+        _variance_per_item(inputs, resolve_method(f"segments+{method.estimator}", evalset)),
+        _variance_per_item(inputs, method),
+    )
     if not min(plain, left) > 0:
         return None, [_NO_DIFFERENCES]
     share = min(1.0, rater / per_output / plain)
     noise = Noise((1.0 - share) * left, share * left * per_output)
     return advise_repeats(
-        noise, items=n, judgments=inputs.per_output, population=inputs.population, **_item_cost(inputs)
+        noise, items=n, judgments=inputs.per_output, population=inputs.population, **_repeat_costs(inputs)
     ), []
 
 
-def _on_item(inputs: PlanInputs, method: ReplayMethod) -> float:
+def _variance_per_item(inputs: PlanInputs, method: ReplayMethod) -> float:
     """Variance of a difference that the method leaves on one item: n0 with Var = left (1/n - 1/N)."""
     reference = max(2, round(_REFERENCE * inputs.limit))
     forecast = inputs.basis.forecast(method, reference)
@@ -298,7 +281,7 @@ def _on_item(inputs: PlanInputs, method: ReplayMethod) -> float:
     return variance / (1.0 / reference - 1.0 / inputs.population)
 
 
-def _item_cost(inputs: PlanInputs) -> dict[str, Any]:
+def _repeat_costs(inputs: PlanInputs) -> dict[str, Any]:
     """Seconds, or judgments where times are unknown, of judging an item once and of taking it in."""
     seconds = inputs.prices.seconds
     if seconds is None:

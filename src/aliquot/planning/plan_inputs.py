@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal, get_args
 
 import numpy as np
 from scipy.special import stdtrit
@@ -13,12 +14,14 @@ from scipy.special import stdtrit
 from aliquot.core.describe import MIN_PLAN_ITEMS
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
-from aliquot.errors import AliquotWarning, DataError, OptionError
+from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.estimators import run_estimator
+from aliquot.estimation.inputs import of_criterion, score_of_criterion, with_judgments
 from aliquot.estimation.pipeline import Inference, infer, pair_errors
 from aliquot.estimation.ranking import p_best
 from aliquot.estimation.sample import Fitted, Sample, sample_of
 from aliquot.estimation.targets import judging_noise, target_variance
+from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset, as_selection
 from aliquot.planning.forecast import BudgetForecast, PastCampaign, Progress, leader_is_best
 from aliquot.planning.repeats import judgments_per_output
 from aliquot.sampling.budgets import Prices, Times, data_prices
@@ -39,8 +42,72 @@ from aliquot.stats.shrinkage import (
     forecast_sample,
 )
 
-_THIN = 0.5
-_FORESEEN = ("unordered", "spread")
+PlanTarget = Literal["testset", "given"]
+_THIN = 0.5  # share of the best covered system's items, up to which a system is left out
+_PREDICTABLE = ("unordered", "spread")
+
+
+@dataclass(frozen=True)
+class Runs:
+    """How a plan is computed.
+
+    Attributes:
+        level: Coverage of the intervals.
+        replays: Replays of each budget, for a past campaign.
+        draws: Draws of truths and estimates, for a pilot.
+        seed: Seed of both.
+        jobs: Processes for replays; None for all cores.
+    """
+
+    level: float
+    replays: int = 100
+    draws: int = 2000
+    seed: int = 0
+    jobs: int | None = 1
+
+
+@dataclass(frozen=True, eq=False)
+class PlanData:
+    """What a plan is made from, checked and put together.
+
+    Attributes:
+        evalset: The data with the human score, which the selection limits.
+        original: The data without that limit, for signatures.
+        human: Name of the human score as asked for.
+        selection: How the pilot was chosen.
+        notes: What a reader should know.
+    """
+
+    evalset: EvalSet
+    original: EvalSet
+    human: str | None
+    selection: Selection | None
+    notes: tuple[str, ...]
+
+
+def combine_plan_data(
+    data: DataLike,
+    *,
+    selection: SelectionLike | None,
+    judgments: JudgmentsLike | None,
+    human: str | None,
+    criterion: str | None,
+    target: str,
+) -> PlanData:
+    """Combine data, selection and judgments."""
+    if target not in get_args(PlanTarget):
+        raise unknown_name("target", target, get_args(PlanTarget), "for conclusions beyond the set give `beyond=True`")
+    evalset, chosen = as_evalset(data), None if selection is None else as_selection(selection)
+    notes: tuple[str, ...] = () if chosen is None else chosen.check(evalset)
+    if judgments is not None:
+        evalset, mismatches = with_judgments(evalset, of_criterion(judgments, criterion, human), chosen, human)
+        notes += tuple(mismatch.sentence for mismatch in mismatches)
+    elif criterion is not None:
+        evalset = score_of_criterion(evalset, criterion, human)
+        human = evalset.human
+    name = human or evalset.human
+    limited = evalset if chosen is None or name is None else judged_within(evalset, chosen, name)
+    return PlanData(limited, evalset, human, chosen, notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,10 +201,10 @@ class Pilot:
         drawn = _draw(self.evalset, method, _same_share(n, self.copies, self.sample.population), self.seed)
         chance = drawn.probability
         design = drawn.design
-        if chance is None or design.variance not in _FORESEEN:
+        if chance is None or design.variance not in _PREDICTABLE:
             raise OptionError(
-                f"'{method.typed}' cannot be foreseen from a pilot; plan with segments, pps or auto, or "
-                "replay a past campaign (--past)"
+                f"'{method.typed}' cannot be predicted from a pilot; plan with segments, pps or auto, or "
+                "replay a past campaign (`past=True`)"
             )
         expected = chance * (n / chance.sum())
         residual, rows = self._residual(self._fit(method)), self.sample.rows
@@ -276,7 +343,7 @@ def pilot_sample(
     if not judged.any():
         raise DataError(
             f"{data.name}: no item has a human score to plan from; judge a pilot, name the score with "
-            "--human, or plan without data: --difference and --sd"
+            "`human`, or plan without data, with `difference` and `sd`"
         )
     covered = judged.mean(axis=0)
     thin = [name for name, share in zip(data.systems, covered, strict=True) if share <= _THIN * covered.max()]
@@ -307,7 +374,7 @@ def _require(data: EvalSet, count: int) -> None:
         raise DataError(
             f"{data.name}: {count} {'item is' if count == 1 else 'items are'} judged for all systems; a "
             f"plan needs a pilot of at least {MIN_PLAN_ITEMS}, better 20 or more: judge more, leave "
-            "systems out with --exclude, or plan without data: --difference and --sd"
+            "systems out (`exclude`), or plan without data, with `difference` and `sd`"
         )
 
 
@@ -317,7 +384,7 @@ def _require_spread(sample: Sample) -> None:
         name = sample.evalset.systems[int(np.flatnonzero(equal)[0])]
         raise DataError(
             f"{sample.evalset.name}: all {sample.n} judged scores of '{name}' are equal, so its spread is "
-            "unknown; judge more items, or leave it out with --exclude"
+            "unknown; judge more items, or leave it out (`exclude`)"
         )
 
 
@@ -337,6 +404,7 @@ class PlanInputs:
     per_output: float  # judgments behind a human score
     power: float  # asked for each pair
     partly: int = 0  # items judged for some systems only, which the plan does not use
+    notes: tuple[str, ...] = ()
 
     @property
     def evalset(self) -> EvalSet:
@@ -359,40 +427,61 @@ class PlanInputs:
         return self.prices.hours(expected, self.per_output)
 
 
-def find_basis(
-    data: EvalSet,
-    human: str | None,
-    selection: Selection | None,
+def find_inputs(
+    source: PlanData,
+    times: Times,
+    runs: Runs,
     *,
-    past: bool,
-    items: int | None,
-    beyond: bool,
     target: str,
-    level: float,
-    replays: int,
-    draws: int,
-    seed: int,
-    jobs: int | None,
+    past: bool = False,
+    items: int | None = None,
+    beyond: bool = False,
+    power: float = 0.95,
+) -> PlanInputs:
+    """Return what a plan starts from.
+
+    A past campaign if all items are judged and the plan is for the same set, else a pilot; costs from all judgments.
+    """
+    basis, notes = _find_basis(source, runs, target=target, past=past, items=items, beyond=beyond)
+    evalset, data = basis.evalset, source.evalset
+    timed = evalset if evalset.judgments is not None else _with_judgments_of(evalset, data)
+    limit = evalset.n_items if items is None else items
+    data = data.with_human(evalset.human)
+    judged_items = int(np.isfinite(data.human_score()).any(axis=1).sum())
+    return PlanInputs(
+        basis,
+        np.inf if beyond else float(limit),
+        limit,
+        data_prices(times, timed),
+        judgments_per_output(data),
+        power,
+        judged_items - basis.sample.n if isinstance(basis, Pilot) else 0,
+        tuple(notes),
+    )
+
+
+def _find_basis(
+    source: PlanData, runs: Runs, *, target: str, past: bool, items: int | None, beyond: bool
 ) -> tuple[Basis, list[str]]:
-    """Replay where everything is judged and the plan is for the same set; otherwise foresee from what is judged."""
+    data, human, selection = source.evalset, source.human, source.selection
     if data.human is None and human is None:
         raise DataError(
-            f"{data.name}: there are no human scores to plan from; name the score with --human, or plan "
-            "without data: --difference and --sd"
+            f"{data.name}: there are no human scores to plan from; name the score with `human`, or plan "
+            "without data, with `difference` and `sd`"
         )
     other = beyond or items is not None
     if past and (other or selection is not None):
-        raise OptionError("--past replays a finished campaign as it was; leave out --items, --beyond and --selection")
+        raise OptionError("`past` replays a finished campaign as it was; leave out `items`, `beyond` and `selection`")
     if past:
         kept, said = past_population(data, human)
-        return PastCampaign(ReplaySet(kept, level=level), replays, seed, jobs), list(said)
+        return PastCampaign(ReplaySet(kept, level=runs.level), runs.replays, runs.seed, runs.jobs), list(said)
     sample, notes = pilot_sample(data, human, selection)
     if sample.n == sample.population and not other:
         kept, _ = past_population(sample.evalset, None)
-        return PastCampaign(ReplaySet(kept, level=level), replays, seed, jobs), list(notes)
+        return PastCampaign(ReplaySet(kept, level=runs.level), runs.replays, runs.seed, runs.jobs), list(notes)
     present = sample.population
     copies = np.inf if beyond else 1.0 if items is None or items == present else items / present
-    pilot = Pilot(sample, None, copies, level, draws, seed)
+    pilot = Pilot(sample, None, copies, runs.level, runs.draws, runs.seed)
     if pilot.continues and target == "testset":
         name, judged = human or str(data.human), [sample.evalset.ids[row] for row in sample.rows]
         kept = data.keep(systems=list(pilot.evalset.systems))
@@ -426,7 +515,7 @@ def _pilot_notes(pilot: Pilot, *, given: bool) -> list[str]:
             "the plan is careful"
         )
     notes.append(
-        f"foreseen from {sample.n} judged items: widths are good to about ±{pilot.uncertainty:.0%}, and what "
+        f"predicted from {sample.n} judged items: widths are good to about ±{pilot.uncertainty:.0%}, and what "
         "is unknown of the true differences is averaged over"
     )
     return notes
@@ -438,26 +527,6 @@ def _documents_unknown(pilot: Pilot) -> bool:
     if codes is None or codes.max() + 1 == len(codes):
         return False
     return expected_cluster_pairs(np.ones(len(rows)), codes[rows]) < _FEW_PAIRS
-
-
-def gather(data: EvalSet, basis: Basis, items: int | None, *, beyond: bool, times: Times, power: float) -> PlanInputs:
-    """Costs come from all judgments of the data; a replayed set has lost them."""
-    evalset = basis.evalset
-    timed = evalset if evalset.judgments is not None else _with_judgments_of(evalset, data)
-    present = evalset.n_items
-    limit = items if items is not None else present
-    data = data.with_human(evalset.human)
-    judged_items = int(np.isfinite(data.human_score()).any(axis=1).sum())
-    partly = judged_items - basis.sample.n if isinstance(basis, Pilot) else 0
-    return PlanInputs(
-        basis,
-        np.inf if beyond else float(limit),
-        limit,
-        data_prices(times, timed),
-        judgments_per_output(data),
-        power,
-        partly,
-    )
 
 
 def _with_judgments_of(evalset: EvalSet, data: EvalSet) -> EvalSet:

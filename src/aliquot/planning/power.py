@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from aliquot.core.result import Result
+from aliquot.core.result import Result, signature
 from aliquot.core.view import View
 from aliquot.errors import OptionError
+from aliquot.planning.arguments import MAX_COUNT, Number, as_numbers, signature_parts, validate_counts, validate_levels
 from aliquot.planning.plan_views import power_views, table_views
 from aliquot.planning.repeats import Noise, RepeatAdvice, advise_repeats
 from aliquot.sampling.budgets import Amount, Prices, Times, count_items, parse_amount, plain_prices
@@ -26,8 +27,10 @@ from aliquot.stats.power import (
     two_sample_power,
     two_sample_size,
 )
+from aliquot.validation import between, invalid
 
-_MOST_JUDGMENTS = 1000
+_MAX_JUDGMENTS = 1000  # of an output, in notes
+_MAX_SPREADS = 1e6  # standard deviations in a difference: 10^13 judgments detect a millionth of one
 PAPER_DIFFERENCES = (1.0, 2.0, 3.0, 4.0, 5.0)
 PAPER_SDS = (25.0, 23.0, 21.0, 19.0, 17.0, 15.0)
 """The table of Wei and Jia 2021: differences in points, and standard deviations of a judgment."""
@@ -129,7 +132,7 @@ class Setting:
             why = (
                 "leaves nothing for the items"
                 if not self.rho
-                else f"is more than --rho {self.rho:g} leaves of the spread: metrics cannot foresee judges' noise"
+                else f"is more than `rho={self.rho:g}` leaves of the variance: metrics cannot predict judges' noise"
             )
             raise OptionError(f"a rater variance of {self.rater:g}{of}, of {left:g} in all, {why}; it must be smaller")
         return Noise(max(0.0, left - self.rater), self.rater)
@@ -173,33 +176,135 @@ class Setting:
         return 1.0 / rest if rest > 1e-12 / n else np.inf
 
 
-def plan_power(setting: Setting, times: Times, difference: float | None, budget: float | str | None) -> PowerPlan:
+def plan_power(
+    *,
+    difference: Number | None = None,
+    sd: Number | None = None,
+    alpha: float = 0.05,
+    power: float = 0.95,
+    paired: bool = False,
+    sd_difference: float | None = None,
+    system_correlation: float | None = None,
+    rho: float | None = None,
+    items: int | None = None,
+    systems: int | None = None,
+    judgments_per_output: int | None = None,
+    table: bool = False,
+    budget: float | str | None = None,
+    rater_variance: float | None = None,
+    seconds_per_item: float | None = None,
+    seconds_per_judgment: float | None = None,
+    cost: str | None = None,
+    seconds_per_new_item: float = 0.0,
+    hourly: float | None = None,
+    currency: str = "EUR",
+) -> PowerPlan | PowerTable:
+    """Plan from numbers alone; `aliquot.plan` describes the arguments.
+
+    >>> plan_power(difference=1, sd=25)
+    PowerPlan(16245 judgments per system, 32490 in total, show a difference of 1 with power 0.95)
+    """
+    signed = signature("plan", None, **signature_parts(plan_power, locals()))
+    validate_levels(alpha, power)
+    validate_counts(items=items, rater_variance=rater_variance)
+    times = Times(seconds_per_item, seconds_per_judgment, cost, seconds_per_new_item, hourly, currency)
+    count = between("systems", 2 if systems is None else systems, 2, MAX_COUNT)
+    raters = between("judgments_per_output", 1 if judgments_per_output is None else judgments_per_output, 1, MAX_COUNT)
+    if rho is not None:
+        between("rho", rho, -1, 1, remedy="a correlation lies between -1 and 1")
+    paired = paired or sd_difference is not None or system_correlation is not None
+    spreads = _spreads(sd, sd_difference, system_correlation, paired=paired, table=table)
+    setting = Setting(
+        paired,
+        max(spread for _, spread in spreads),
+        rho or 0.0,
+        (rater_variance or 0.0) * (2 if paired else 1),
+        raters,
+        np.inf if items is None else float(items),
+        count,
+        alpha,
+        power,
+        _assumptions(sd, system_correlation, rho, paired=paired),
+    )
+    differences = None if difference is None else as_numbers("difference", difference)
+    if differences and setting.spread / min(differences) > _MAX_SPREADS:
+        raise OptionError(
+            f"`difference` is {min(differences):g}, {setting.spread / min(differences):.1g} times below the standard "
+            f"deviation {setting.spread:g}: no campaign detects it; are both on the same scale?"
+        )
+    if table or len(spreads) > 1 or len(differences or ()) > 1:
+        if budget is not None:
+            raise OptionError("`budget` is for one standard deviation and difference; leave out `table` and lists")
+        return replace(power_table(setting, spreads, differences or list(PAPER_DIFFERENCES)), signature=signed)
+    return replace(_answer(setting, times, differences[0] if differences else None, budget), signature=signed)
+
+
+def _spreads(
+    sd: Number | None, sd_difference: float | None, system_correlation: float | None, *, paired: bool, table: bool
+) -> list[tuple[float, float]]:
+    """Return the standard deviations as given, and those of what is compared.
+
+    The latter are of a judgment or, if paired, of a difference: s_d = sd sqrt(2 (1 - r)).
+    """
+    if sd_difference is not None:
+        if sd is not None or system_correlation is not None:
+            raise OptionError("`sd_difference` excludes `sd` and `system_correlation`; leave them out")
+        (spread,) = as_numbers("sd_difference", sd_difference)
+        return [(spread, spread)]
+    if sd is None:
+        if not table:
+            raise OptionError(
+                "without data, give `sd`, the standard deviation of judgments (or `sd_difference`, that "
+                "of differences on an item); or give data"
+            )
+        sd = PAPER_SDS
+    correlation = system_correlation or 0.0
+    if not -1 <= correlation < 1:
+        raise invalid("system_correlation", correlation, "choose from -1 to below 1")
+    factor = np.sqrt(2 * (1 - correlation)) if paired else 1.0
+    return [(spread, float(factor * spread)) for spread in as_numbers("sd", sd)]
+
+
+def _assumptions(
+    sd: Number | None, system_correlation: float | None, rho: float | None, *, paired: bool
+) -> tuple[str, ...]:
+    notes = []
+    if paired and sd is not None and system_correlation is None:
+        notes.append(
+            "systems are assumed uncorrelated over items (conservative): give `system_correlation` or `sd_difference`"
+        )
+    if paired and rho:
+        notes.append("the metric is assumed to predict differences as well as scores (`rho`)")
+    return tuple(notes)
+
+
+def _answer(setting: Setting, times: Times, difference: float | None, budget: float | str | None) -> PowerPlan:
     """Answer the one question that is open: how many judgments, which difference, or which power."""
     prices = plain_prices(times, setting.systems if setting.paired else 1)
     if budget is None:
         if difference is None:
             raise OptionError(
-                "nothing to plan for: give --difference (how many judgments does it take?) or --budget "
-                "(what does it show?), or data"
+                "nothing to plan for: give `difference` (how many judgments does it take?) or `budget` "
+                "(what does it detect?), or data"
             )
         size = setting.size(difference)
         if size > setting.items:
             whole = int(setting.items)
             return _power_plan("too few", setting, prices, whole, difference, setting.power_of(whole, difference))
-        return _power_plan("judgments", setting, prices, _whole(size, setting), difference, setting.power)
+        return _power_plan("judgments", setting, prices, _round_up(size, setting), difference, setting.power)
     amount = parse_amount(budget, times.currency)
-    n, left = _affordable(setting, prices, amount)
+    n, left = _count_affordable(setting, prices, amount)
     if difference is None:
         return _power_plan("difference", setting, prices, n, setting.detectable(n), setting.power, amount, left)
     return _power_plan("power", setting, prices, n, difference, setting.power_of(n, difference), amount, left)
 
 
-def _whole(n: float, setting: Setting) -> int:
+def _round_up(n: float, setting: Setting) -> int:
     """Whole items, at least two, and not more than there are."""
     return int(min(max(2, np.ceil(n - 1e-9)), setting.items))
 
 
-def _affordable(setting: Setting, prices: Prices, amount: Amount) -> tuple[int, float]:
+def _count_affordable(setting: Setting, prices: Prices, amount: Amount) -> tuple[int, float]:
     """Items per system that an amount buys, and what it exceeds all of them by."""
     judged_together = setting.systems if setting.paired else 1
     if amount.unit == "judgments":
@@ -208,17 +313,17 @@ def _affordable(setting: Setting, prices: Prices, amount: Amount) -> tuple[int, 
         n = amount.value * judged_together / setting.systems
     elif amount.unit == "share":
         if np.isinf(setting.items):
-            raise OptionError(f"--budget {amount.written}: a share of how many? Give --items")
+            raise OptionError(f"`budget={amount.written}`: a share of how many? Give `items`")
         n = count_items(amount, int(setting.items), setting.systems)
     else:
         hours = prices.hours(np.ones(1), setting.judgments)
         cost = prices.money(hours) if amount.unit == "money" else hours
         if np.isnan(cost):
-            need = "--hourly and --seconds-per-judgment" if amount.unit == "money" else "--seconds-per-judgment"
-            raise OptionError(f"--budget {amount.written}: needs {need}")
+            need = "`hourly` and `seconds_per_judgment`" if amount.unit == "money" else "`seconds_per_judgment`"
+            raise OptionError(f"`budget={amount.written}`: needs {need}")
         n = amount.value / cost * judged_together / setting.systems
     if n < 2:
-        raise OptionError(f"--budget {amount.written} buys {n:.1f} judged items per system; it takes at least 2")
+        raise OptionError(f"`budget={amount.written}` buys {n:.1f} judged items per system; it takes at least 2")
     return int(min(n + 1e-9, setting.items)), float(max(0.0, n / setting.items - 1.0))
 
 
@@ -255,10 +360,10 @@ def _power_plan(
         budget=None if amount is None else amount.written,
         repeats=repeats,
     )
-    return replace(plan, text=_words(plan), notes=_notes(setting, n, difference, question, left))
+    return replace(plan, text=_describe_answer(plan), notes=_notes(setting, n, difference, question, left))
 
 
-def _words(plan: PowerPlan) -> str:
+def _describe_answer(plan: PowerPlan) -> str:
     difference = f"a difference of {plan.difference:.3g}"
     power = f"{plan.power:.0%} power at alpha {plan.alpha:g}"
     spent = f"{plan.per_system} judgments per system, {plan.judgments} in total"
@@ -276,9 +381,9 @@ def _notes(setting: Setting, n: int, difference: float, question: str, left: flo
     notes = list(setting.assumed)
     pairs = setting.systems * (setting.systems - 1) // 2
     if pairs > 1:
-        held = replace(setting, alpha=setting.alpha / pairs)
+        corrected = replace(setting, alpha=setting.alpha / pairs)
         if question == "judgments":
-            much = _whole(held.size(difference), setting) * setting.judgments
+            much = _round_up(corrected.size(difference), setting) * setting.judgments
             notes.append(
                 f"alpha holds for one pair; for all {pairs} pairs at once (alpha / {pairs}) it takes {much} "
                 "judgments per system"
@@ -286,15 +391,15 @@ def _notes(setting: Setting, n: int, difference: float, question: str, left: flo
         else:
             notes.append(
                 f"alpha holds for one pair; for all {pairs} pairs at once (alpha / {pairs}) the budget "
-                f"detects {held.detectable(n):.3g}"
+                f"detects {corrected.detectable(n):.3g}"
             )
     if question == "too few":
-        tried = range(setting.judgments + 1, _MOST_JUDGMENTS)
+        tried = range(setting.judgments + 1, _MAX_JUDGMENTS)
         enough = next((k for k in tried if replace(setting, judgments=k).size(difference) <= setting.items), None)
-        more = f"at least {enough} judgments" if enough else f"more than {_MOST_JUDGMENTS} judgments"
+        more = f"at least {enough} judgments" if enough else f"more than {_MAX_JUDGMENTS} judgments"
         notes.append(
             f"judges' noise is too large for {setting.items:.0f} items: it takes {more} of each output "
-            "(--judgments-per-output)"
+            "(`judgments_per_output`)"
         )
     elif n >= setting.items:
         rest = "" if left <= 0 else f" {left:.0%} of their cost is left over:"
@@ -315,21 +420,20 @@ def _repeats(setting: Setting, prices: Prices, n: float) -> RepeatAdvice:
     return advise_repeats(noise, items=n, judgments=setting.judgments, population=setting.items, **cost)
 
 
-def power_table(settings: list[Setting], sds: list[float], differences: list[float]) -> PowerTable:
-    """Judgments of all systems together for every spread and difference, rounded as the paper prints them.
+def power_table(setting: Setting, spreads: list[tuple[float, float]], differences: list[float]) -> PowerTable:
+    """Return judgments of all systems together for every standard deviation and difference, rounded to the nearest.
 
-    >>> power_table([Setting(False, 25.0)], [25.0], [1.0, 2.0]).judgments
+    >>> power_table(Setting(False, 25.0), [(25.0, 25.0)], [1.0, 2.0]).judgments
     ((32489, 8124),)
     """
-    rows = [
-        tuple(round(setting.systems * setting.judgments * setting.size(d)) for d in differences) for setting in settings
-    ]
+    each = setting.systems * setting.judgments
+    rows = [[round(each * replace(setting, spread=spread).size(d)) for d in differences] for _, spread in spreads]
     return PowerTable(
-        tuple(sds),
+        tuple(sd for sd, _ in spreads),
         tuple(differences),
-        tuple(rows),
-        settings[0].paired,
-        settings[0].systems,
-        settings[0].alpha,
-        settings[0].power,
+        tuple(tuple(row) for row in rows),
+        setting.paired,
+        setting.systems,
+        setting.alpha,
+        setting.power,
     )

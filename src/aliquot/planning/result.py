@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -87,8 +87,10 @@ class CampaignPlan(Result):
         """Return the views `advice`, one of each method, `pairs` and `repeats`."""
         return campaign_views(self)
 
-    def to_frame(self) -> pl.DataFrame:
-        """One row for each method and budget asked for."""
+    def to_frame(self, table: Literal["curve", "pairs"] = "curve") -> pl.DataFrame:
+        """Return one row for each method and budget asked for, or for each pair besides."""
+        if table == "pairs":
+            return self.pairs_frame()
         return pl.DataFrame([_row(point) for point in self.points if point.asked])
 
     def pairs_frame(self) -> pl.DataFrame:
