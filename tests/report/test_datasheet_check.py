@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from aliquot.report.datasheet import Datasheet, check, render
 from aliquot.report.datasheet.checking import ADVICE, RULE, UNANSWERED, read_scale
-from aliquot.report.datasheet.forms import by_code, pair_in, unknown_languages
+from aliquot.report.datasheet.forms import find_language_pair, languages_by_code, unknown_languages
 from aliquot.report.datasheet.questions import questions
 from aliquot.report.datasheet.sheet import blank
 
@@ -231,14 +231,16 @@ def test_a_range_has_as_many_values_as_its_list(low, more, pattern):
 
 
 def test_all_names_of_all_languages_are_known():
-    names = [name for names in by_code().values() for name in names]
-    assert len(by_code()) == 185  # the 183 of today, and bh and sh, which were once in the list
+    names = [name for names in languages_by_code().values() for name in names]
+    assert len(languages_by_code()) == 185  # the 183 of today, and bh and sh, which were once in the list
     assert unknown_languages("; ".join(names)) == []
-    assert [guess for _, guess in unknown_languages(", ".join(by_code()))] == [n[0] for n in by_code().values()]
+    assert [guess for _, guess in unknown_languages(", ".join(languages_by_code()))] == [
+        n[0] for n in languages_by_code().values()
+    ]
 
 
 def test_language_pairs_in_names():
-    assert pair_in("wmt24-esa-en-cs") == ("English", "Czech")
-    assert pair_in("en-en") is None
-    assert pair_in("data-xx-yy") is None
-    assert pair_in("wmt22-da-de-en") is None  # ambiguous
+    assert find_language_pair("wmt24-esa-en-cs") == ("English", "Czech")
+    assert find_language_pair("en-en") is None
+    assert find_language_pair("data-xx-yy") is None
+    assert find_language_pair("wmt22-da-de-en") is None  # ambiguous

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from aliquot.errors import AliquotError, DataError, FormatError, OptionError, OutputError
 from aliquot.report.datasheet import Answer, Criterion, Datasheet, load
-from aliquot.report.datasheet.files import own_comments, to_document, to_toml
-from aliquot.report.datasheet.questions import find, no_option, questions, sections, under
+from aliquot.report.datasheet.files import find_own_comments, to_document, to_toml
+from aliquot.report.datasheet.questions import find, questions, sections, under, unknown_option
 from aliquot.report.datasheet.sheet import blank, copy
 
 TEXT = st.text(max_size=40) | st.sampled_from(
@@ -194,10 +194,10 @@ def test_a_file_is_not_replaced(complete, tmp_path):
 def test_comments_of_people_are_seen(complete, tmp_path):
     path = tmp_path / "sheet.toml"
     complete.save(path)
-    assert own_comments(path) == []
+    assert find_own_comments(path) == []
     chosen = path.read_text().replace('# "visual",', '"visual",')  # an option chosen by hand is no comment of one's own
     path.write_text(chosen.replace("[ethics]", "# ask the committee\n[ethics]"))
-    assert own_comments(path) == ["# ask the committee"]
+    assert find_own_comments(path) == ["# ask the committee"]
 
 
 # -- the sheet itself ------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_unknown_numbers_and_labels():
         find("4.3.12")
     with pytest.raises(AliquotError, match="unknown question '7'"):
         under(("7",))
-    assert "did you mean 'paid" in str(no_option(questions()["3.2.2"], "paid"))
+    assert "did you mean 'paid" in str(unknown_option(questions()["3.2.2"], "paid"))
 
 
 def test_answers_go_where_they_are_asked():

@@ -15,11 +15,11 @@ import aliquot
 from aliquot.errors import AliquotError, DataError, FormatError, OptionError
 from aliquot.report.datasheet import check, load, new
 from aliquot.report.datasheet.facts import (
-    detectable_difference,
-    observed_scale,
-    outputs_per_system,
+    count_outputs,
+    describe_detectable_difference,
+    infer_scale,
     read_result,
-    written_count,
+    write_counts,
 )
 from aliquot.report.datasheet.questions import questions
 
@@ -76,14 +76,12 @@ def test_what_is_filled_in_breaks_no_rule(data):
 def test_systems_with_different_numbers_of_outputs():
     sheet = likert()
     table = sheet.judgments.table.filter((pl.col("system") == "A") | (pl.col("item") < 3))
-    assert outputs_per_system(
-        aliquot.EvalSet(sheet.items, sheet.systems, judgments=aliquot.Judgments(table)), None
-    ) == {
+    assert count_outputs(aliquot.EvalSet(sheet.items, sheet.systems, judgments=aliquot.Judgments(table)), None) == {
         "A": 5,
         "B": 3,
     }
-    assert written_count({"A": 5, "B": 5, "C": 3}) == "5 (C: 3)"
-    many = written_count({f"s{n}": n for n in range(1, 9)} | {"x": 1})
+    assert write_counts({"A": 5, "B": 5, "C": 3}) == "5 (C: 3)"
+    many = write_counts({f"s{n}": n for n in range(1, 9)} | {"x": 1})
     assert many.startswith("1 (s2: 2; ")
     assert "from 1 to 8" in many
 
@@ -116,7 +114,7 @@ def test_scales_of_criteria():
     ],
 )
 def test_observed_scales(values, given, size, written):
-    scale = observed_scale(np.array(values, dtype=float), given)
+    scale = infer_scale(np.array(values, dtype=float), given)
     assert (scale and scale.size, scale and scale.values) == (size, written)
 
 
@@ -137,7 +135,7 @@ def test_power_is_what_the_normal_distribution_says():
     scores = rng.normal(size=(400, 2))
     difference = scores[:, 0] - scores[:, 1]
     least = (1.959964 + 0.841621) * difference.std(ddof=1) / 20
-    said = detectable_difference(scores)
+    said = describe_detectable_difference(scores)
     assert said is not None
     assert f"difference of {least:.3g} points" in said
     assert "paired over 400 items" in said
@@ -154,9 +152,9 @@ def test_power_holds_what_it_promises():
 
 
 def test_power_where_there_is_none():
-    assert detectable_difference(np.ones((5, 1))) is None
-    assert detectable_difference(np.ones((5, 2))) is None  # all alike: nothing to tell power from
-    assert detectable_difference(np.array([[1.0, np.nan], [np.nan, 2.0]])) is None
+    assert describe_detectable_difference(np.ones((5, 1))) is None
+    assert describe_detectable_difference(np.ones((5, 2))) is None  # all alike: nothing to tell power from
+    assert describe_detectable_difference(np.array([[1.0, np.nan], [np.nan, 2.0]])) is None
 
 
 @pytest.mark.parametrize(

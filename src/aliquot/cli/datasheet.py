@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from aliquot.cli import common, options, render
-from aliquot.core import escape
 from aliquot.core.selection import Selection
+from aliquot.core.view import View
 from aliquot.errors import LeftOutWarning, OptionError, OutputError
 from aliquot.io.overwrite import allow_in_place
 from aliquot.io.writing import resolve_ending, write_bytes
 from aliquot.report import datasheet
-from aliquot.report.datasheet import Check, Datasheet, SheetDiff
-from aliquot.report.datasheet.differences import CHANGED, ONLY_ORIGINAL, ONLY_REPRODUCTION, OPEN, SAME
-from aliquot.report.datasheet.files import own_comments
-from aliquot.report.datasheet.rendering import FORMATS
+from aliquot.report.datasheet.files import find_own_comments
+from aliquot.report.datasheet.rendering import Format, format_of
+from aliquot.report.datasheet.sheet import list_changes
 
 app = typer.Typer(
     help="""Document an experiment: the Human Evaluation Datasheet (HEDS 2.0).
@@ -90,7 +87,14 @@ def new(
     if output.json:
         common.print_json(sheet.to_dict())
         return
-    _show_new(sheet, render.console(), output.file)
+    console = render.console()
+    render.print_result(sheet, console)
+    console.print(
+        f"wrote {output.file}; complete it in a text editor, then: aliquot datasheet check {output.file}"
+        if output.file
+        else "nothing written; give -o sheet.toml to keep it",
+        markup=False,
+    )
 
 
 @app.command()
@@ -106,7 +110,7 @@ def check(sheet: SheetArgument, json: options.JsonOption = False, output: option
     if json:
         common.print_json(result.to_dict())
     else:
-        _show_check(result, render.console())
+        _print_views(result.views())
     if not result.complete:
         raise typer.Exit(1)
 
@@ -129,7 +133,7 @@ def render_sheet(
     Example: aliquot datasheet render sheet.toml -o sheet.html
     """
     common.require_writable(output)
-    text = datasheet.render(datasheet.load(sheet), format or _format_of(output), full=full, fragment=fragment)
+    text = datasheet.render(datasheet.load(sheet), format or _default_format(output), full=full, fragment=fragment)
     if output is None:
         typer.echo(text, nl=False)
         return
@@ -160,7 +164,8 @@ def diff(
     if json:
         common.print_json(result.to_dict())
     else:
-        _show_diff(result, render.console(), everything=everything)
+        hidden = "differences" if everything else "answers"
+        _print_views(view for view in result.views() if view.name != hidden)
 
 
 @app.command()
@@ -201,8 +206,12 @@ def copy(
     if json:
         common.print_json(after.to_dict())
         return
-    _show_copied(before, after, source, common.names(targets), render.console())
-    render.console().print(f"wrote {output or sheet}", markup=False)
+    console = render.console()
+    for name in common.names(targets) or after.criterion_names:
+        if name != source:
+            changes = ", ".join(list_changes(before, after, name)) or "nothing: all there already, or nothing to copy"
+            console.print(f"{source} -> {name}: {changes}", markup=False)
+    console.print(f"wrote {output or sheet}", markup=False)
 
 
 # -- options ---------------------------------------------------------------------------------------------------------
@@ -219,7 +228,7 @@ def _refuse_existing(output: Path | None, *, force: bool) -> None:
 def _keep_comments(sheet: Path, *, force: bool) -> None:
     if sheet.suffix not in (".toml", ".json"):
         raise OptionError(f"{sheet}: a sheet is written as .toml or .json; name one with -o")
-    own = own_comments(sheet) if sheet.suffix == ".toml" and not force else []
+    own = find_own_comments(sheet) if sheet.suffix == ".toml" and not force else []
     if own:
         raise OutputError(
             f"{sheet}: {len(own)} comment{'s' * (len(own) > 1)} of yours would be lost (the first: '{own[0][:60]}'); "
@@ -234,93 +243,11 @@ def _pairs(text: str | None) -> dict[str, str]:
     return {name.strip(): other.strip() for name, _, other in parts}
 
 
-def _format_of(output: Path | None) -> str:
-    if output is None or not Path(resolve_ending(output, "")).suffix:
-        return "markdown"
-    for name, endings in FORMATS.items():
-        if output.suffix.lower() in endings:
-            return name
-    there = ", ".join(ending for known in FORMATS.values() for ending in known)
-    raise OptionError(f"{output}: the ending names no format ({there}); name one with --format")
+def _print_views(views: Iterable[View]) -> None:
+    console = render.console()
+    for view in views:
+        render.print_view(view, console)
 
 
-# -- showing ---------------------------------------------------------------------------------------------------------
-
-
-def _show_new(sheet: Datasheet, console: Console, output: Path | None) -> None:
-    table = render.columns(render.table(), left=["question", "criterion", "filled in", "from"])
-    for row in sheet.to_frame().iter_rows(named=True):
-        if row["source"]:
-            said = "; ".join(text for text in (row["answer"], row["details"]) if text)
-            table.add_row(f"{row['question']} {row['title']}", row["criterion"] or "", _short(said, 60), row["source"])
-    if table.row_count:
-        console.print(table)
-        console.print()
-    found = datasheet.check(sheet)
-    criteria = ", ".join(sheet.criterion_names)
-    console.print(f"{found.answered} of {found.questions} questions filled in; criteria: {criteria}", markup=False)
-    for note in sheet.notes:
-        console.print(f"note: {note}", markup=False)
-    console.print(
-        f"wrote {output}; complete it in a text editor, then: aliquot datasheet check {output}"
-        if output
-        else "nothing written; give -o sheet.toml to keep it",
-        markup=False,
-    )
-    render.signature(sheet.signature, console)
-
-
-def _show_check(result: Check, console: Console) -> None:
-    for kind, title in (("rule", "Rules broken"), ("unanswered", "Not answered"), ("advice", "Worth a look")):
-        found = [finding for finding in result.findings if finding.kind == kind]
-        if not found:
-            continue
-        table = render.columns(render.table(f"{title} ({len(found)})"), left=["question"])
-        if any(finding.criterion for finding in found):
-            table.add_column("criterion", overflow="fold")
-        table.add_column("what", overflow="fold", ratio=1)
-        table.add_column("what to do", overflow="fold", ratio=1)
-        for finding in found:
-            middle = [finding.criterion or ""] if len(table.columns) == 4 else []
-            table.add_row(finding.question, *middle, finding.problem, finding.remedy)
-        console.print(table)
-        console.print()
-    state = "complete" if result.complete else "not complete"
-    answered = f"{result.answered} of {result.questions} questions answered"
-    console.print(Text.assemble(f"{escape.terminal(result.name)}: {answered}; ", (state, "bold")))
-
-
-def _show_diff(result: SheetDiff, console: Console, *, everything: bool) -> None:
-    shown = [row for row in result.rows if row.state != OPEN] if everything else list(result.differences)
-    if shown:
-        table = render.columns(render.table(), left=["question", "criterion"])
-        for role, name in (("original", result.original), ("reproduction", result.reproduction)):
-            table.add_column(Text(f"{role} ({name})"), overflow="fold", ratio=1)
-        for row in shown:
-            mark = {SAME: "= ", CHANGED: "~ ", ONLY_ORIGINAL: "- ", ONLY_REPRODUCTION: "+ "}[row.state]
-            table.add_row(f"{mark}{row.question} {row.title}", row.criterion or "", row.original, row.reproduction)
-            table.add_row("", "", "", "")
-        console.print(table)
-    console.print(
-        f"{result.count(SAME)} alike, {result.count(CHANGED)} changed (~), {result.count(ONLY_ORIGINAL)} only in the "
-        f"original (-), {result.count(ONLY_REPRODUCTION)} only in the reproduction (+), {result.count(OPEN)} open",
-        markup=False,
-    )
-
-
-def _show_copied(before: Datasheet, after: Datasheet, source: str, targets: Sequence[str], console: Console) -> None:
-    for name in targets or after.criterion_names:
-        if name != source:
-            changed = _changed(before, after, name)
-            text = ", ".join(changed) if changed else "nothing: all there already, or nothing to copy"
-            console.print(f"{source} -> {name}: {text}", markup=False)
-
-
-def _changed(before: Datasheet, after: Datasheet, name: str) -> Iterable[str]:
-    old, new = before.criterion(name).answers, after.criterion(name).answers
-    return [number for number, answer in new.items() if old.get(number) != answer]
-
-
-def _short(text: str, width: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= width else f"{line[: width - 3]}..."
+def _default_format(output: Path | None) -> Format:
+    return "markdown" if output is None or not Path(resolve_ending(output, "")).suffix else format_of(output)

@@ -287,7 +287,7 @@ def _annotators_view(judgments: Judgments, result: Agreement | None) -> View:
     columns = [
         Column("annotator", "name", "name"),
         Column("", lambda person: "look at this one" if person.is_outlier else "", "text"),
-        Column("judgments", kind="count", rank=1),
+        Column("judgments", kind="count", rank=2),
         Column("mean", rank=2),
         Column("r with others", "agreement", places=2),
         Column("severity", lambda person: "-" if person.severity is None else f"{person.severity:+.3g}"),

@@ -1,7 +1,7 @@
 """Views as HTML tables: the one renderer of notebooks and of the report page.
 
-Markup has classes and no styles: notebooks and the page bring their own style sheets. Columns of rank 2 and more have
-the class `wide`, which a narrow screen hides.
+Markup has classes and no styles: notebooks and the page bring their own style sheets. The class `wide` is of columns
+that a narrow screen hides: those of rank 2 and more, remarks, and intervals that are drawn, too.
 """
 
 from __future__ import annotations
@@ -168,7 +168,8 @@ class _TableWriter:
             text = f'<span class="hidden">drawn</span>{drawings.draw_axis(axis)}'
         is_name = column.kind == "name"
         is_long = is_name and any(len(column.cell(value)) > _LONG_NAME for value in _values(self.view, column))
-        return f'<th scope="col"{_classes(column, "long" if is_long else "")}>{text}</th>'
+        classes = _classes(column, "long" if is_long else "", has_bar=bool(self.axes))
+        return f'<th scope="col"{classes}>{text}</th>'
 
     def _row(self, row: int, before: int | None) -> str:
         starts = self.sections is not None and before is not None and self.sections[row] != self.sections[before]
@@ -180,7 +181,7 @@ class _TableWriter:
         for place, column in enumerate(self.columns):
             tag, scope = ("td", "") if has_name or column.kind != "name" else ("th", ' scope="row"')
             has_name |= column.kind == "name"
-            classes = _classes(column, "strong" if place == self.main else "")
+            classes = _classes(column, "strong" if place == self.main else "", has_bar=bool(self.axes))
             yield f"<{tag}{scope}{classes}>{self._content(row, place, column)}</{tag}>"
 
     def _content(self, row: int, place: int, column: Column) -> str:
@@ -204,9 +205,10 @@ class _TableWriter:
         return "even" if order.index(self.sections[row]) % 2 else "odd"
 
 
-def _classes(column: Column, extra: str = "") -> str:
+def _classes(column: Column, extra: str, *, has_bar: bool) -> str:
     kind = {"bar": "draw", "name": "", "text": ""}.get(column.kind, "num")
-    is_wide = column.rank >= _WIDE_RANK and kind != "draw"
+    lowest = {"text": 1, "interval": 0}.get(column.kind, _WIDE_RANK) if has_bar else _WIDE_RANK
+    is_wide = column.rank >= lowest and kind != "draw"
     names = " ".join(name for name in (kind, "wide" if is_wide else "", extra) if name)
     return f' class="{names}"' if names else ""
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal, get_args
 
 import polars as pl
 
+from aliquot.core.shown import Shown
+from aliquot.core.view import Column, View
 from aliquot.report.datasheet import forms
-from aliquot.report.datasheet.questions import Question, no_option, questions
+from aliquot.report.datasheet.questions import Question, questions, unknown_option
 from aliquot.report.datasheet.sheet import Answer, Datasheet
 
 # -- How many values a written scale has: "1-5", "1 to 100", "0, 25, ..., 100", "A better, B better, neither" --------
@@ -46,14 +48,14 @@ def read_scale(text: str) -> Scale:
     found = _RANGE.match(plain)
     if found and not re.search(r"[,;|\n]", plain[found.end() :].replace("in steps", "")):
         return Scale(_range_size(found.group(1), found.group(2), plain[found.end() :]), is_range=True)
-    values = _listed(re.sub(r"\([^()]*\)", "", text))  # a comma inside brackets parts no values
+    values = _split_values(re.sub(r"\([^()]*\)", "", text))  # a comma inside brackets separates no values
     if any(value in _DOTS for value in values):
         return Scale(_progression_size([value for value in values if value not in _DOTS]), is_range=True)
     return Scale(len(values), is_range=False)
 
 
-def _listed(text: str) -> list[str]:
-    """Part a list at commas and the like; a text without any at slashes, 'or' and 'and': yes/no, A or B."""
+def _split_values(text: str) -> list[str]:
+    """Split a list at commas and the like; a text without any at slashes, 'or' and 'and': yes/no, A or B."""
     for separator in (r"[,;|\n]", r"/|\bor\b|\band\b"):
         values = [value.strip() for value in re.split(separator, text) if value.strip()]
         if len(values) > 1:
@@ -65,7 +67,9 @@ def _range_size(low: str, high: str, rest: str) -> int | None:
     step = _STEP.search(rest)
     if step is None and ("." in low or "." in high):
         return None
-    return _steps(_exact(low), _exact(high), _exact(step.group(1)) if step else Fraction(1))
+    return _count_steps(
+        _parse_fraction(low), _parse_fraction(high), _parse_fraction(step.group(1)) if step else Fraction(1)
+    )
 
 
 def _progression_size(values: list[str]) -> int | None:
@@ -73,24 +77,26 @@ def _progression_size(values: list[str]) -> int | None:
     numbers = [re.match(_NUMBER, value) for value in values]
     if len(values) < 3 or any(number is None for number in numbers):
         return None
-    exact = [_exact(number.group()) for number in numbers if number]
-    return _steps(exact[0], exact[-1], exact[1] - exact[0])
+    exact = [_parse_fraction(number.group()) for number in numbers if number]
+    return _count_steps(exact[0], exact[-1], exact[1] - exact[0])
 
 
-def _steps(low: Fraction, high: Fraction, step: Fraction) -> int | None:
+def _count_steps(low: Fraction, high: Fraction, step: Fraction) -> int | None:
     if step == 0 or (high - low) / step < 0 or ((high - low) / step).denominator != 1:
         return None
     return int((high - low) / step) + 1
 
 
-def _exact(text: str) -> Fraction:
+def _parse_fraction(text: str) -> Fraction:
     return Fraction(text.replace("−", "-"))
 
 
 # -- Is a datasheet complete? Every question that is unanswered and every rule of HEDS that is broken, with a remedy -
 
 
-UNANSWERED, RULE, ADVICE = "unanswered", "rule", "advice"
+FindingKind = Literal["unanswered", "rule", "advice"]
+UNANSWERED, RULE, ADVICE = get_args(FindingKind)
+_TITLES: Mapping[FindingKind, str] = {"rule": "Rules broken", "unanswered": "Not answered", "advice": "Worth a look"}
 _TODO = "todo"
 _PLACE, _CONDITIONS = "3.3.7", "3.3.8"
 _SIZE, _VALUES, _LOOK, _TASK = "4.3.3", "4.3.4", "4.3.5", "4.3.6"
@@ -106,13 +112,13 @@ class Finding:
 
     question: str
     criterion: str | None
-    kind: str
+    kind: FindingKind
     problem: str
     remedy: str
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(Shown):
     """What `check` found, in the order of the sheet."""
 
     findings: tuple[Finding, ...]
@@ -124,6 +130,27 @@ class Check:
     def complete(self) -> bool:
         """Whether every question is answered and no rule is broken."""
         return not any(finding.kind in (UNANSWERED, RULE) for finding in self.findings)
+
+    @property
+    def status(self) -> str:
+        """How many questions are answered, and whether the sheet is complete."""
+        state = "complete" if self.complete else "not complete"
+        return f"{self.name}: {self.answered} of {self.questions} questions answered; {state}"
+
+    def views(self) -> Sequence[View]:
+        """Return the findings of each kind, broken rules first, and the status."""
+        views = []
+        for kind, title in _TITLES.items():
+            findings = [finding for finding in self.findings if finding.kind == kind]
+            columns = (
+                Column("question", kind="name"),
+                *([Column("criterion", kind="name")] if any(finding.criterion for finding in findings) else []),
+                Column("what", "problem", "text"),
+                Column("what to do", "remedy", "text"),
+            )
+            if findings:
+                views.append(View(kind, findings, columns, f"{title} ({len(findings)})"))
+        return (*views, View("status", intro=(self.status,)))
 
     def to_frame(self) -> pl.DataFrame:
         """One row per finding."""
@@ -153,9 +180,9 @@ def check(sheet: Datasheet) -> Check:
     """
     places = [(question, name) for question, name in sheet.places() if is_needed(sheet, question.number)]
     answered = sum(is_answered(question, sheet.answer(question.number, name)) for question, name in places)
-    found = [finding for question, name in sheet.places() for finding in _of_question(sheet, question, name)]
-    found += [finding for name in sheet.criterion_names for finding in _of_scale(sheet, name)]
-    found += list(_of_task(sheet))
+    found = [finding for question, name in sheet.places() for finding in _check_question(sheet, question, name)]
+    found += [finding for name in sheet.criterion_names for finding in _check_scale(sheet, name)]
+    found += list(_check_task(sheet))
     if not sheet.criteria:
         remedy = "add a [[criterion]] with a name for each criterion that was judged"
         found.append(Finding("4", None, RULE, "there is no criterion", remedy))
@@ -165,7 +192,7 @@ def check(sheet: Datasheet) -> Check:
 
 
 def is_needed(sheet: Datasheet, number: str) -> bool:
-    """Tell whether a question asks for an answer: 3.3.8 does not where annotators choose the place themselves."""
+    """Return whether a question asks for an answer: 3.3.8 does not where annotators choose the place themselves."""
     if number != _CONDITIONS:
         return True
     return sheet.answer(_PLACE).chosen != questions()[_PLACE].labels[:1]
@@ -178,10 +205,10 @@ def is_answered(question: Question, answer: Answer) -> bool:
     return bool(answer.text.strip()) and not answer.text.strip().casefold().startswith(_TODO)
 
 
-def _of_question(sheet: Datasheet, question: Question, name: str | None) -> Iterator[Finding]:
+def _check_question(sheet: Datasheet, question: Question, name: str | None) -> Iterator[Finding]:
     answer = sheet.answer(question.number, name)
     if is_answered(question, answer):
-        rules = _of_choice(question, answer) if question.options else _of_text(question, answer)
+        rules = _check_choice(question, answer) if question.options else _check_text(question, answer)
         for kind, problem, remedy in rules:
             yield Finding(question.number, name, kind, problem, remedy)
     elif is_needed(sheet, question.number):
@@ -197,18 +224,18 @@ def _details_remedy(question: Question) -> str:
     return f'say more in "{question.number} details"; HEDS wants it whatever is chosen'
 
 
-def _of_text(question: Question, answer: Answer) -> Iterator[tuple[str, str, str]]:
-    fault = forms.fault(question, answer.text)
+def _check_text(question: Question, answer: Answer) -> Iterator[tuple[FindingKind, str, str]]:
+    fault = forms.find_fault(question, answer.text)
     if fault is not None:
         yield (ADVICE if question.form in forms.ADVICE else RULE, *fault)
 
 
-def _of_choice(question: Question, answer: Answer) -> Iterator[tuple[str, str, str]]:
+def _check_choice(question: Question, answer: Answer) -> Iterator[tuple[FindingKind, str, str]]:
     if question.details == "always" and not answer.text.strip():
         yield RULE, "the details are missing", _details_remedy(question)
     for label in answer.chosen:
         if question.option(label) is None:
-            yield RULE, str(no_option(question, label)), "write the option as HEDS has it"
+            yield RULE, str(unknown_option(question, label)), "write the option as HEDS has it"
     chosen = [option for option in question.options if option.label in answer.chosen]
     if question.kind == "one" and len(answer.chosen) > 1:
         yield RULE, f"{len(answer.chosen)} options are chosen where one is meant", "keep one and explain in the details"
@@ -220,10 +247,10 @@ def _of_choice(question: Question, answer: Answer) -> Iterator[tuple[str, str, s
     if alone is not None and beside:
         yield RULE, f"'{alone.label}' is chosen beside '{beside[0].label}'", "keep one of the two"
     if question.expected is not None and other is None:
-        yield from _of_pairs(question, answer)
+        yield from _check_pairs(question, answer)
 
 
-def _of_pairs(question: Question, answer: Answer) -> Iterator[tuple[str, str, str]]:
+def _check_pairs(question: Question, answer: Answer) -> Iterator[tuple[FindingKind, str, str]]:
     """One of each pair is expected; whoever cannot do so chooses Other and explains (3.2.2)."""
     pairs: dict[str, list[str]] = {}
     for option in question.options:
@@ -238,7 +265,7 @@ def _of_pairs(question: Question, answer: Answer) -> Iterator[tuple[str, str, st
             yield RULE, f"{which} of '{labels[0]}' and '{labels[1]}' chosen; one of each pair is expected", remedy
 
 
-def _of_scale(sheet: Datasheet, name: str) -> Iterator[Finding]:
+def _check_scale(sheet: Datasheet, name: str) -> Iterator[Finding]:
     """4.3.3 to 4.3.6 tell of one rating instrument: all of it or, instead, a task (HEDS, notes on 4.3.3-4.3.6)."""
     size, values, task = (sheet.answer(number, name).text.strip() for number in (_SIZE, _VALUES, _TASK))
     look = sheet.answer(_LOOK, name).chosen
@@ -268,12 +295,12 @@ def _of_scale(sheet: Datasheet, name: str) -> Iterator[Finding]:
     if without and not any(without.values()) and task and not forms.is_not_applicable(task):
         problem = "a task without rating instrument is described, but there is an instrument"
         yield Finding(_TASK, name, RULE, problem, f"write N/A here, or N/A in {_SIZE}, {_VALUES} and {_LOOK}")
-    yield from _of_values(name, size, values)
+    yield from _check_values(name, size, values)
 
 
-def _of_values(name: str, size: str, values: str) -> Iterator[Finding]:
+def _check_values(name: str, size: str, values: str) -> Iterator[Finding]:
     """The list or range of 4.3.4 has the size of 4.3.3."""
-    wanted = forms.whole_number(size)
+    wanted = forms.parse_whole_number(size)
     if not values or forms.is_not_applicable(values):
         return
     scale = read_scale(values)
@@ -285,7 +312,7 @@ def _of_values(name: str, size: str, values: str) -> Iterator[Finding]:
         yield Finding(_VALUES, name, RULE, f"a list where {_SIZE} says continuous", "give a range, e.g. 0-1")
 
 
-def _of_task(sheet: Datasheet) -> Iterator[Finding]:
+def _check_task(sheet: Datasheet) -> Iterator[Finding]:
     """Input, output and task constrain each other; HEDS says so for some tasks, as guidance."""
     inputs, outputs = sheet.answer("2.1").chosen, sheet.answer("2.2").chosen
     for option in questions()["2.3"].options:

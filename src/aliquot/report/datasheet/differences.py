@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import polars as pl
 
+from aliquot.core.shown import Shown
+from aliquot.core.view import Column, View
 from aliquot.errors import OptionError
-from aliquot.report.datasheet.forms import special_value
+from aliquot.report.datasheet.forms import match_special_value
 from aliquot.report.datasheet.questions import Question
 from aliquot.report.datasheet.sheet import NOTHING, Answer, Datasheet
 
-SAME, CHANGED, ONLY_ORIGINAL, ONLY_REPRODUCTION, OPEN = (
-    "same",
-    "changed",
-    "only in original",
-    "only in reproduction",
-    "open",
-)
+State = Literal["same", "changed", "only in original", "only in reproduction", "open"]
+SAME, CHANGED, ONLY_ORIGINAL, ONLY_REPRODUCTION, OPEN = STATES = get_args(State)
+_MARKS: Mapping[str, str] = {SAME: "=", CHANGED: "~", ONLY_ORIGINAL: "-", ONLY_REPRODUCTION: "+"}
 
 
 @dataclass(frozen=True)
@@ -32,13 +30,13 @@ class Difference:
     question: str
     criterion: str | None
     title: str
-    state: str
+    state: State
     original: str
     reproduction: str
 
 
 @dataclass(frozen=True)
-class SheetDiff:
+class SheetDiff(Shown):
     """Two sheets side by side, every question in order."""
 
     rows: tuple[Difference, ...]
@@ -50,9 +48,34 @@ class SheetDiff:
         """The questions that are answered differently, or in one sheet only."""
         return tuple(row for row in self.rows if row.state not in (SAME, OPEN))
 
-    def count(self, state: str) -> int:
+    def count(self, state: State) -> int:
         """Count the questions of a state."""
         return sum(row.state == state for row in self.rows)
+
+    def views(self) -> Sequence[View]:
+        """Return the views `differences` and `summary`, and as a detail `answers`: all questions that are answered."""
+        return (
+            self._table("differences", self.differences),
+            self._table("answers", [row for row in self.rows if row.state != OPEN], detail=True),
+            View("summary", intro=(self.summary,)),
+        )
+
+    def _table(self, name: str, rows: Sequence[Difference], *, detail: bool = False) -> View:
+        columns = (
+            Column("question", lambda row: f"{_MARKS[row.state]} {row.question} {row.title}", "text"),
+            *([Column("criterion", kind="name")] if any(row.criterion for row in rows) else []),
+            Column(f"original ({self.original})", "original", "text"),
+            Column(f"reproduction ({self.reproduction})", "reproduction", "text"),
+        )
+        return View(name, rows, columns, detail=detail)
+
+    @property
+    def summary(self) -> str:
+        """How many questions are answered alike, changed, or in one sheet only."""
+        return (
+            f"{self.count(SAME)} alike, {self.count(CHANGED)} changed (~), {self.count(ONLY_ORIGINAL)} only in the "
+            f"original (-), {self.count(ONLY_REPRODUCTION)} only in the reproduction (+), {self.count(OPEN)} open"
+        )
 
     def to_frame(self) -> pl.DataFrame:
         """One row per question (and criterion)."""
@@ -64,7 +87,7 @@ class SheetDiff:
         return {
             "original": self.original,
             "reproduction": self.reproduction,
-            "counts": {state: self.count(state) for state in (SAME, CHANGED, ONLY_ORIGINAL, ONLY_REPRODUCTION, OPEN)},
+            "counts": {state: self.count(state) for state in STATES},
             "questions": [vars(row) for row in self.rows],
         }
 
@@ -84,7 +107,7 @@ def diff(original: Datasheet, reproduction: Datasheet, *, match: Mapping[str, st
     >>> [(row.question, row.original, row.reproduction) for row in diff(old, new).differences]
     [('3.2.1', '10', '12')]
     """
-    partner = _partners(original, reproduction, dict(match or {}))
+    partner = _match_criteria(original, reproduction, dict(match or {}))
     taken = set(partner.values())
     rows = [
         _row(
@@ -104,7 +127,7 @@ def diff(original: Datasheet, reproduction: Datasheet, *, match: Mapping[str, st
     return SheetDiff((*rows[:at], *extra, *rows[at:]), original.name, reproduction.name)
 
 
-def _partners(original: Datasheet, reproduction: Datasheet, match: dict[str, str]) -> dict[str, str]:
+def _match_criteria(original: Datasheet, reproduction: Datasheet, match: dict[str, str]) -> dict[str, str]:
     """Return the criterion of the reproduction that each of the original's is: named, or of the same name."""
     for name, other in match.items():
         original.criterion(name)
@@ -127,17 +150,18 @@ def _answer(sheet: Datasheet, number: str, name: str | None, partner: Mapping[st
 
 
 def _row(question: Question, name: str | None, old: Answer, new: Answer) -> Difference:
+    state: State
     if not old.given and not new.given:
         state = OPEN
     elif not new.given or not old.given:
         state = ONLY_ORIGINAL if old.given else ONLY_REPRODUCTION
     else:
-        state = SAME if _content(question, old) == _content(question, new) else CHANGED
+        state = SAME if _normalise(question, old) == _normalise(question, new) else CHANGED
     return Difference(question.number, name, question.title, state, _text(question, old), _text(question, new))
 
 
-def _content(question: Question, answer: Answer) -> tuple[frozenset[str], str]:
-    special = special_value(question, answer.text)
+def _normalise(question: Question, answer: Answer) -> tuple[frozenset[str], str]:
+    special = match_special_value(question, answer.text)
     return frozenset(answer.chosen), special or " ".join(answer.text.split())
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -23,7 +23,7 @@ from aliquot.stats.pairwise import pairwise_sums
 
 # -- From the data: outputs, judgments per output, scale, power ------------------------------------------------------
 
-_MOST_LISTED = 11
+_MAX_LISTED = 11
 _PERCENT_SCALES = ((0, 100), (1, 100))
 _ALPHA, _POWER = 0.05, 0.80
 
@@ -38,16 +38,16 @@ def is_control(table: pl.DataFrame) -> pl.Expr:
     return said.is_not_null() & ~said.is_in(["", "false", "0", "no"])
 
 
-def answered(judgments: Judgments) -> pl.DataFrame:
+def list_answers(judgments: Judgments) -> pl.DataFrame:
     """Return the answers that count and have a value, one row each, without control items."""
     table = judgments.answers()
     return table.filter(pl.col("value").is_not_null() & ~is_control(table))
 
 
-def outputs_per_system(data: EvalSet, human: str | None) -> dict[str, int]:
+def count_outputs(data: EvalSet, human: str | None) -> dict[str, int]:
     """Count the outputs of each system that somebody judged; systems without any are left out."""
     if data.judgments is not None:
-        table = answered(data.judgments)
+        table = list_answers(data.judgments)
         counts = table.group_by("system").agg(pl.col("item").n_unique().alias("n"))
         found = dict(zip(counts["system"].to_list(), counts["n"].to_list(), strict=True))
     elif human is not None:
@@ -57,7 +57,7 @@ def outputs_per_system(data: EvalSet, human: str | None) -> dict[str, int]:
     return {system: found[system] for system in data.systems if found.get(system)}
 
 
-def planned_outputs(selection: Selection, systems: tuple[str, ...]) -> dict[str, int]:
+def count_planned_outputs(selection: Selection, systems: tuple[str, ...]) -> dict[str, int]:
     """Count the outputs of each system that a selection asks to judge."""
     if selection.systems is None:
         return dict.fromkeys(systems, len(selection))
@@ -65,10 +65,10 @@ def planned_outputs(selection: Selection, systems: tuple[str, ...]) -> dict[str,
     return {system: counts[system] for system in systems if counts[system]}
 
 
-def written_count(per_system: dict[str, int], limit: int = 4) -> str:
+def write_counts(per_system: dict[str, int], limit: int = 4) -> str:
     """Write the number of outputs per system; where systems differ, the most frequent with the others in brackets.
 
-    >>> written_count({"A": 10, "B": 10}), written_count({"A": 10, "B": 10, "ref": 4})
+    >>> write_counts({"A": 10, "B": 10}), write_counts({"A": 10, "B": 10, "ref": 4})
     ('10', '10 (ref: 4)')
     """
     usual = Counter(per_system.values()).most_common(1)[0][0]
@@ -79,14 +79,14 @@ def written_count(per_system: dict[str, int], limit: int = 4) -> str:
     return f"{usual} ({'; '.join(others[:limit]).replace('(', '[').replace(')', ']')}{more * (len(others) > limit)})"
 
 
-def judgments_per_output(judgments: Judgments, criterion: str | None = None) -> str:
+def describe_judgments_per_output(judgments: Judgments, criterion: str | None = None) -> str:
     """Write how many judgments an output got.
 
     >>> table = pl.DataFrame({"item": [0, 0, 1], "system": ["A"] * 3, "annotator": ["x", "y", "x"], "value": [1, 2, 3]})
-    >>> judgments_per_output(Judgments(table))
+    >>> describe_judgments_per_output(Judgments(table))
     '1 to 2 judgments per output, 1.5 on average'
     """
-    table = answered(judgments)
+    table = list_answers(judgments)
     if criterion is not None:
         table = table.filter(pl.col("criterion") == criterion)
     counts = table.group_by("item", "system").len()["len"].to_numpy()
@@ -106,10 +106,10 @@ class ObservedScale:
     values: str
 
 
-def observed_scale(values: FloatArray, value_range: tuple[float, float] | None = None) -> ObservedScale | None:
+def infer_scale(values: FloatArray, value_range: tuple[float, float] | None = None) -> ObservedScale | None:
     """Tell the scale from the values people gave (all points of a short one, both ends of 0-100), or None where open.
 
-    >>> observed_scale(np.array([0.0, 66, 100])), observed_scale(np.array([3.0, 66, 98]))
+    >>> infer_scale(np.array([0.0, 66, 100])), infer_scale(np.array([3.0, 66, 98]))
     (ObservedScale(size='101', values='0-100'), None)
     """
     values = values[np.isfinite(values)]
@@ -121,13 +121,13 @@ def observed_scale(values: FloatArray, value_range: tuple[float, float] | None =
         return ObservedScale("continuous", f"{low:g} to {high:g}") if value_range is not None else None
     points = np.unique(values)
     every = high - low + 1
-    if value_range is None and (low, high) not in _PERCENT_SCALES and not (1 < len(points) == every <= _MOST_LISTED):
+    if value_range is None and (low, high) not in _PERCENT_SCALES and not (1 < len(points) == every <= _MAX_LISTED):
         return None
-    written = ", ".join(f"{low + at:g}" for at in range(int(every))) if every <= _MOST_LISTED else f"{low:g}-{high:g}"
+    written = ", ".join(f"{low + at:g}" for at in range(int(every))) if every <= _MAX_LISTED else f"{low:g}-{high:g}"
     return ObservedScale(f"{int(every)}", written.replace("--", " to -"))
 
 
-def detectable_difference(scores: FloatArray) -> str | None:
+def describe_detectable_difference(scores: FloatArray) -> str | None:
     """Write which difference the judged items detect, or None where that is unknown (docs/methods.md, section 7).
 
     The median over pairs of (z_{1-alpha/2} + z_power) s_d / sqrt(n), n items in common, s_d the sd of differences.
@@ -181,14 +181,17 @@ _COEFFICIENTS = {
 _Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
-class _Estimate(msgspec.Struct):
-    """What a sheet uses of an estimate; likewise the others below."""
+class _Document(msgspec.Struct):
+    """What a sheet uses of a result; of results of other verbs nothing."""
 
+
+class _Estimate(_Document):
     method: str | None = None
     interval: str | None = None
     level: _Share = 0.95
     population: int | None = None
     judged: int | None = None
+    pairs: list[object] | None = None
 
 
 class _Coefficient(msgspec.Struct):
@@ -206,7 +209,7 @@ class _Repeats(msgspec.Struct):
     pearson: float | None = None
 
 
-class _Agreement(msgspec.Struct):
+class _Agreement(_Document):
     level: str | None = None
     confidence: _Share = 0.95
     coefficients: list[_Coefficient] = []
@@ -217,6 +220,7 @@ class _Step(msgspec.Struct):
     step: str | None = None
     applied: bool | None = None
     marked: int | None = None
+    annotators: int | None = None
 
 
 class _Person(msgspec.Struct):
@@ -224,25 +228,25 @@ class _Person(msgspec.Struct):
     answers: int | None = None
 
 
-class _Cleaning(msgspec.Struct):
+class _Cleaning(_Document):
     steps: list[_Step] = []
     annotators: list[_Person] = []
 
 
-_DOCUMENTS: Mapping[str, type[msgspec.Struct]] = {"estimate": _Estimate, "agreement": _Agreement, "clean": _Cleaning}
+_DOCUMENTS: Mapping[str, type[_Document]] = {"estimate": _Estimate, "agreement": _Agreement, "clean": _Cleaning}
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
-    """One result: the verb that gave it, its signature taken apart, and the whole document."""
+class VerbResult:
+    """A result of another verb: the verb, the signature with its fields, and what a sheet uses of the document."""
 
     verb: str
     signature: str
     fields: Mapping[str, str]
-    document: Mapping[str, Any]
+    document: _Document
 
 
-def read_result(result: object) -> Result:
+def read_result(result: object) -> VerbResult:
     """Read a result from a file (`--json` or `-o FILE.json` of a verb), a document, or an object with `to_dict`.
 
     >>> read_result({"signature": "aliquot:0.1.0|estimate:greg|human:mqm|data:3f9c21"}).fields["human"]
@@ -260,17 +264,17 @@ def read_result(result: object) -> Result:
         result = to_dict()
     if not isinstance(result, Mapping) or not isinstance(result.get("signature"), str) or not result["signature"]:
         raise FormatError(f"{where}: no signature in it; give what an aliquot verb prints with --json")
-    verb, fields = _taken_apart(result["signature"])
+    verb, fields = _parse_signature(result["signature"])
     try:
-        msgspec.convert(result, _DOCUMENTS.get(verb, msgspec.Struct))
+        document = msgspec.convert(result, _DOCUMENTS.get(verb, _Document))
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
         raise FormatError(
             f"{where}: is no result of `aliquot {verb}` ({error}); give it as --json printed it"
         ) from None
-    return Result(verb, result["signature"], fields, result)
+    return VerbResult(verb, result["signature"], fields, document)
 
 
-def _taken_apart(signature: str) -> tuple[str, dict[str, str]]:
+def _parse_signature(signature: str) -> tuple[str, dict[str, str]]:
     """Split `aliquot:0.1.0|verb:spec|key:value|...` into the verb and its fields; the spec is called `method`."""
     parts = [part.partition(":") for part in signature.split("|")]
     if not parts or parts[0][0] != "aliquot":
@@ -279,120 +283,113 @@ def _taken_apart(signature: str) -> tuple[str, dict[str, str]]:
     return verb, ({"method": spec} if spec else {}) | {key: value for key, _, value in parts[2:]}
 
 
-def about(result: Result, criterion: str, criteria: Sequence[str]) -> bool:
-    """Tell whether a result speaks of a criterion: it names it, or it names none of the sheet's criteria."""
-    named = [_bare(result.fields[key]) for key in ("criterion", "human") if key in result.fields]
-    ours = {_bare(name) for name in criteria}
-    mentioned = [name for name in named if name in ours]
-    return not mentioned or _bare(criterion) in mentioned
+def is_about(result: VerbResult, criterion: str, criteria: Sequence[str]) -> bool:
+    """Return whether a result is about a criterion: it names it, or it names none of the sheet's criteria."""
+    mentioned = [_bare_name(result.fields[key]) for key in ("criterion", "human") if key in result.fields]
+    own = {_bare_name(name) for name in criteria}
+    return not own.intersection(mentioned) or _bare_name(criterion) in mentioned
 
 
-def _bare(name: str) -> str:
+def _bare_name(name: str) -> str:
     return name.casefold().removeprefix("human_").removeprefix("human-")
 
 
-def aggregation(result: Result) -> str | None:
+def describe_aggregation(result: VerbResult) -> str | None:
     """Say how scores came from answers (4.3.9)."""
-    document = result.document
-    if result.verb == "estimate" and "judged" in document:
-        return (
-            f"each system's mean over all {document.get('population')} items, estimated from {document['judged']} "
-            f"judged items by {document.get('method')} ({result.signature})"
-        )
+    match result.document:
+        case _Estimate(judged=int(judged)) as document:
+            return (
+                f"each system's mean over all {document.population} items, estimated from {judged} judged items by "
+                f"{document.method} ({result.signature})"
+            )
     if result.verb == "combine":
-        given = [f"{word} {result.fields[key]}" for key, word in _COMBINING.items() if key in result.fields]
-        return f"answers combined by aliquot combine: {', '.join(given) or 'mean'} ({result.signature})"
+        parts = [f"{word} {result.fields[key]}" for key, word in _COMBINING.items() if key in result.fields]
+        return f"answers combined by aliquot combine: {', '.join(parts) or 'mean'} ({result.signature})"
     return None
 
 
 _ADJUSTMENTS = {"bh": "Benjamini-Hochberg over pairs", "holm": "Holm over pairs", "maxt": "max-t over pairs"}
 
 
-def significance(result: Result) -> str | None:
+def describe_significance(result: VerbResult) -> str | None:
     """Say how effect sizes and significance were determined (4.3.10)."""
-    fields = result.fields
-    if result.verb == "estimate" and "pairs" in result.document:
+    fields, document = result.fields, result.document
+    if isinstance(document, _Estimate) and document.pairs is not None:
         test = fields.get("test", "estimator")
         of_test = "t test from the estimator's covariance" if test == "estimator" else f"{test} test"
         published = fields.get("rule") == "published"
         pairs = "one-sided" if published else "two-sided"
         many = "each pair alone" if published else _ADJUSTMENTS.get(fields.get("adjust", "bh"), "unadjusted")
         return (
-            f"differences of means with {float(result.document.get('level', 0.95)):.0%} intervals "
-            f"({result.document.get('interval')}); {pairs} {of_test}, {many}; clusters at alpha "
-            f"{fields.get('alpha', '0.05')} ({result.signature})"
+            f"differences of means with {document.level:.0%} intervals ({document.interval}); {pairs} {of_test}, "
+            f"{many}; clusters at alpha {fields.get('alpha', '0.05')} ({result.signature})"
         )
     if result.verb == "compare":
-        return f"preferences compared pair by pair, {result.fields.get('method', 'pairwise')} ({result.signature})"
+        return f"preferences compared pair by pair, {fields.get('method', 'pairwise')} ({result.signature})"
     return None
 
 
-def power(result: Result) -> str | None:
+def describe_power(result: VerbResult) -> str | None:
     """Say what a plan found about power (3.1.3)."""
     if result.verb != "plan":
         return None
-    asked = [
-        f"{key} {result.fields[key]}" for key in ("power", "alpha", "delta", "difference", "sd") if key in result.fields
-    ]
-    return f"{', '.join(asked) or 'Planned'}: computed by aliquot plan ({result.signature})"
+    names = ("power", "alpha", "delta", "difference", "sd")
+    inputs = [f"{name} {result.fields[name]}" for name in names if name in result.fields]
+    return f"{', '.join(inputs) or 'Planned'}: computed by aliquot plan ({result.signature})"
 
 
-def agreement(result: Result, criterion: str, criteria: Sequence[str]) -> str | None:
+def describe_agreement(result: VerbResult, criterion: str, criteria: Sequence[str]) -> str | None:
     """Write the coefficients of an agreement result that belong to a criterion (4.3.11), or None where none do.
 
     Those over all answers are a criterion's own only where there is one criterion.
     """
-    if result.verb != "agreement":
+    document = result.document
+    if not isinstance(document, _Agreement):
         return None
-    rows = [row for row in result.document.get("coefficients", ()) if isinstance(row, Mapping)]
-    own = [row for row in rows if row.get("kind") == "criterion" and _bare(str(row.get("group"))) == _bare(criterion)]
-    whole = [row for row in rows if row.get("kind") == "all"] if len(criteria) == 1 else []
-    level = str(result.document.get("level", ""))
-    values = [text for row in own or whole if (text := _coefficient(row, level)) is not None]
+    rows = [row for row in document.coefficients if row.value is not None]
+    own = [row for row in rows if row.kind == "criterion" and _bare_name(str(row.group)) == _bare_name(criterion)]
+    whole = [row for row in rows if row.kind == "all"] if len(criteria) == 1 else []
+    values = [_write_coefficient(row, document.level) for row in own or whole]
     if not values:
         return None
     if any("[" in value for value in values):
-        values[-1] += f" ({float(result.document.get('confidence', 0.95)):.0%} intervals)"
-    return f"{'; '.join([*values, *_repeats(result)])} ({result.signature})"
+        values[-1] += f" ({document.confidence:.0%} intervals)"
+    return f"{'; '.join([*values, *_describe_repeats(document.repeats)])} ({result.signature})"
 
 
-def _coefficient(row: Mapping[str, Any], level: str) -> str | None:
-    value, low, high = (row.get(name) for name in ("value", "low", "high"))
-    if not isinstance(value, int | float):
-        return None
-    measure = str(row.get("measure"))
+def _write_coefficient(row: _Coefficient, level: str | None) -> str:
+    measure = str(row.measure)
     name = f"Krippendorff's alpha, {level}" if measure == "alpha" and level else _COEFFICIENTS.get(measure, measure)
-    known = isinstance(low, int | float) and isinstance(high, int | float)
-    return f"{name}: {value:.3f}" + (f" [{low:.3f}, {high:.3f}]" if known else "")
+    interval = "" if row.low is None or row.high is None else f" [{row.low:.3f}, {row.high:.3f}]"
+    return f"{name}: {row.value:.3f}{interval}"
 
 
-def _repeats(result: Result) -> list[str]:
+def _describe_repeats(rows: Sequence[_Repeats]) -> list[str]:
     """Say how far annotators agree with themselves, over all criteria, where outputs were shown again."""
-    rows = [row for row in result.document.get("repeats", ()) if isinstance(row, Mapping) and row.get("repeats")]
-    if not rows or not isinstance(rows[0].get("same"), int | float):
+    first = next((row for row in rows if row.repeats), None)
+    if first is None or first.same is None:
         return []
-    r = rows[0].get("pearson")
-    correlated = f", Pearson's r {r:.3f}" if isinstance(r, int | float) else ""
-    said = f"{rows[0]['same']:.0%} the same answer{correlated}"
-    return [f"with themselves, on {rows[0]['repeats']} repeated outputs: {said}"]
+    correlation = "" if first.pearson is None else f", Pearson's r {first.pearson:.3f}"
+    return [f"with themselves, on {first.repeats} repeated outputs: {first.same:.0%} the same answer{correlation}"]
 
 
-def cleaning(result: Result) -> str | None:
+def describe_cleaning(result: VerbResult) -> str | None:
     """Say which steps cleaned the judgments and how many they marked (3.3.3)."""
-    if result.verb != "clean":
+    document = result.document
+    if not isinstance(document, _Cleaning):
         return None
-    steps = [step for step in result.document.get("steps", ()) if isinstance(step, Mapping) and step.get("applied")]
-    done = "; ".join(f"{step.get('step')} marked {step.get('marked')}" for step in steps)
-    return f"cleaned by aliquot clean: {done or 'no step applied'} ({result.signature})"
+    steps = "; ".join(f"{step.step} marked {step.marked}" for step in document.steps if step.applied)
+    return f"cleaned by aliquot clean: {steps or 'no step applied'} ({result.signature})"
 
 
-def leaves_out(result: Result) -> tuple[bool, bool]:
-    """Tell whether a cleaning left out some, not all, judgments of annotators, and all judgments of some others."""
-    steps = [step for step in result.document.get("steps", ()) if isinstance(step, Mapping)]
-    people = [row for row in result.document.get("annotators", ()) if isinstance(row, Mapping)]
-    partly = any(0 < (row.get("marked") or 0) < (row.get("answers") or 0) for row in people)
-    unknown = not people and any(step.get("marked") for step in steps)
-    return partly or unknown, any(step.get("annotators") for step in steps)
+def leaves_out(result: VerbResult) -> tuple[bool, bool]:
+    """Return whether a cleaning left out some, not all, judgments of annotators, and all judgments of some others."""
+    document = result.document
+    if not isinstance(document, _Cleaning):
+        return False, False
+    partly = any(0 < (person.marked or 0) < (person.answers or 0) for person in document.annotators)
+    unknown = not document.annotators and any(step.marked for step in document.steps)
+    return partly or unknown, any(step.annotators for step in document.steps)
 
 
 # -- All evidence together -------------------------------------------------------------------------------------------
@@ -405,7 +402,7 @@ class Evidence:
     data: EvalSet | None
     human: str | None
     selection: Selection | None
-    results: tuple[Result, ...]
+    results: tuple[VerbResult, ...]
     value_range: tuple[float, float] | None
     criteria: tuple[str, ...]
     protocol: str | None = None
@@ -426,17 +423,17 @@ class Evidence:
         return Judgments(kept) if kept.height else None
 
 
-def protocols(judgments: Judgments | None) -> list[str]:
+def list_judgment_protocols(judgments: Judgments | None) -> list[str]:
     """Return the protocols that judgments name."""
     if judgments is None or "protocol" not in judgments.table.columns:
         return []
     return judgments.table["protocol"].drop_nulls().cast(pl.String).unique(maintain_order=True).to_list()
 
 
-def sentence(text: str) -> str:
+def as_sentence(text: str) -> str:
     """Return a text as a sentence: a capital first, a full stop last.
 
-    >>> sentence("three judgments per output")
+    >>> as_sentence("three judgments per output")
     'Three judgments per output.'
     """
     return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")

@@ -323,7 +323,7 @@ class _Reader:
         return FormatError(f"{self.path}{f' line {line}' if line else ''}: {message}")
 
 
-def own_comments(path: str | Path) -> list[str]:
+def find_own_comments(path: str | Path) -> list[str]:
     """Return the comments in a TOML sheet that aliquot did not write: writing it anew would lose them."""
     text = decode_text(read_bytes(path), path)
     ours = {line.strip() for line in to_toml(load(path)).splitlines()}

@@ -44,10 +44,10 @@ _BRACKETS = re.compile(r"\(([^()]*)\)")
 
 
 @cache
-def by_code() -> dict[str, tuple[str, ...]]:
+def languages_by_code() -> dict[str, tuple[str, ...]]:
     """Return the names of each language by its two-letter code.
 
-    >>> len(by_code()), by_code()["nl"]
+    >>> len(languages_by_code()), languages_by_code()["nl"]
     (185, ('Dutch', 'Flemish'))
     """
     entries = (entry.split(" ", 1) for entry in _TABLE.replace("\n", "|").split("|") if entry)
@@ -56,7 +56,7 @@ def by_code() -> dict[str, tuple[str, ...]]:
 
 @cache
 def _by_name() -> dict[str, str]:
-    return {name.casefold(): code for code, names in by_code().items() for name in names}
+    return {name.casefold(): code for code, names in languages_by_code().items() for name in names}
 
 
 def unknown_languages(text: str) -> list[tuple[str, str | None]]:
@@ -67,7 +67,7 @@ def unknown_languages(text: str) -> list[tuple[str, str | None]]:
     """
     shielded = _BRACKETS.sub(lambda found: _SEPARATOR.sub(" ", found.group(0)), text)
     return [
-        (name, _meant(name))
+        (name, _guess_language(name))
         for name in (part.strip() for part in _SEPARATOR.split(shielded))
         if name and not _is_language(name)
     ]
@@ -79,26 +79,26 @@ def _is_language(name: str) -> bool:
     return bare in _by_name() or (bool(bare) and any(re.fullmatch("[a-z]{3}", code) for code in codes))
 
 
-def _meant(name: str) -> str | None:
-    if name.casefold() in by_code():
-        return by_code()[name.casefold()][0]
-    return closest(name, (names for all_names in by_code().values() for names in all_names))
+def _guess_language(name: str) -> str | None:
+    if name.casefold() in languages_by_code():
+        return languages_by_code()[name.casefold()][0]
+    return closest(name, (names for all_names in languages_by_code().values() for names in all_names))
 
 
-def pair_in(name: str) -> tuple[str, str] | None:
+def find_language_pair(name: str) -> tuple[str, str] | None:
     """Return the languages of a pair of codes in a data set's name, where it holds exactly one.
 
-    >>> pair_in("wmt24-esa-en-cs-waves23"), pair_in("summeval"), pair_in("wmt23/en-de")
+    >>> find_language_pair("wmt24-esa-en-cs-waves23"), find_language_pair("summeval"), find_language_pair("wmt23/en-de")
     (('English', 'Czech'), None, ('English', 'German'))
-    >>> pair_in("wmt22-da-de-en") is None  # Danish to German, or German to English judged by DA?
+    >>> find_language_pair("wmt22-da-de-en") is None  # Danish to German, or German to English judged by DA?
     True
     """
     found = re.findall(r"(?<![a-zA-Z])(?=([a-z]{2})-([a-z]{2})(?![a-zA-Z]))", name)
-    pairs = {(a, b) for a, b in found if a in by_code() and b in by_code() and a != b}
+    pairs = {(a, b) for a, b in found if a in languages_by_code() and b in languages_by_code() and a != b}
     if len(pairs) != 1:
         return None
     ((source, target),) = pairs
-    return by_code()[source][0], by_code()[target][0]
+    return languages_by_code()[source][0], languages_by_code()[target][0]
 
 
 # -- What a text answer must look like, form by form: each rule returns what is wrong and what to do, or None --------
@@ -112,11 +112,11 @@ _WHOLE = re.compile(r"(\d+)\s*(\([^()]*\))?\.?", re.DOTALL)
 _YES_NO = re.compile(r"(yes|no)\b[\s.,:;–—-]*(.*)", re.IGNORECASE | re.DOTALL)
 
 
-def special_value(question: Question, text: str) -> str | None:
+def match_special_value(question: Question, text: str) -> str | None:
     """Return the special value (N/A, No, ...) that a text is, whatever its case and a full stop behind it.
 
     >>> from aliquot.report.datasheet.questions import questions
-    >>> special_value(questions()["2.4"], " n/a. "), special_value(questions()["2.4"], "English")
+    >>> match_special_value(questions()["2.4"], " n/a. "), match_special_value(questions()["2.4"], "English")
     ('N/A', None)
     """
     bare = text.strip().rstrip(".").strip("'\"‘’").casefold()
@@ -132,30 +132,30 @@ def is_not_applicable(text: str) -> bool:
     return text.strip().rstrip(".").casefold() in ("n/a", "na", "not applicable")
 
 
-def whole_number(text: str) -> int | None:
+def parse_whole_number(text: str) -> int | None:
     """Return the whole number that a text is, brackets behind it allowed, or None.
 
-    >>> whole_number("460 (refA: 120)"), whole_number("about 460"), whole_number("-3")
+    >>> parse_whole_number("460 (refA: 120)"), parse_whole_number("about 460"), parse_whole_number("-3")
     (460, None, None)
     """
     found = _WHOLE.fullmatch(text.strip())
     return int(found.group(1)) if found and found.group(1).isascii() else None
 
 
-def fault(question: Question, text: str) -> Fault | None:
+def find_fault(question: Question, text: str) -> Fault | None:
     """Return what is wrong with a text that answers this question, or None.
 
     >>> from aliquot.report.datasheet.questions import questions
-    >>> fault(questions()["3.2.1"], "a dozen")
+    >>> find_fault(questions()["3.2.1"], "a dozen")
     ("'a dozen' is not a whole number", 'write a whole number of 1 or more; remarks may follow in brackets')
     """
-    if special_value(question, text) is not None or not question.form:
+    if match_special_value(question, text) is not None or not question.form:
         return None
     return _FORMS[question.form](text.strip())
 
 
 def _integer(text: str) -> Fault | None:
-    number = whole_number(text)
+    number = parse_whole_number(text)
     if number is None or number < 1:
         return f"'{_short(text)}' is not a whole number" + (" of 1 or more" if number == 0 else ""), (
             "write a whole number of 1 or more; remarks may follow in brackets"
@@ -201,7 +201,7 @@ def _power(text: str) -> Fault | None:
 
 
 def _size(text: str) -> Fault | None:
-    if whole_number(text):
+    if parse_whole_number(text):
         return None
     return (
         f"'{_short(text)}' is no size",

@@ -21,9 +21,9 @@ from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.estimation.inputs import with_judgments
 from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset, as_selection
 from aliquot.report.datasheet import facts
-from aliquot.report.datasheet.facts import Evidence, protocols, sentence
-from aliquot.report.datasheet.forms import pair_in
-from aliquot.report.datasheet.protocol_facts import collection, instrument, preset_of
+from aliquot.report.datasheet.facts import Evidence, as_sentence, list_judgment_protocols
+from aliquot.report.datasheet.forms import find_language_pair
+from aliquot.report.datasheet.protocol_facts import fill_collection, fill_instrument, find_preset
 from aliquot.report.datasheet.questions import questions
 from aliquot.report.datasheet.sheet import Datasheet, blank
 from aliquot.sampling.methods import lookup
@@ -79,9 +79,9 @@ def new(
             described, mismatches = with_judgments(described, judgments, selection, human)
             notes += [mismatch.sentence for mismatch in mismatches]
         elif selection is not None:
-            described = _selected(described, selection)
+            described = _keep_selected(described, selection)
         if protocol is not None:
-            described = _of_protocol(described, protocol)
+            described = _keep_protocol(described, protocol)
         score = human or described.human
         if score is not None:
             described.score(score)
@@ -107,7 +107,7 @@ def new(
     )
 
 
-def _selected(data: EvalSet, selection: Selection) -> EvalSet:
+def _keep_selected(data: EvalSet, selection: Selection) -> EvalSet:
     """Return the chosen items, with the judgments of the chosen outputs only."""
     chosen = data.keep(items=list(selection.ids))
     if chosen.judgments is None or selection.systems is None:
@@ -119,7 +119,7 @@ def _selected(data: EvalSet, selection: Selection) -> EvalSet:
     return replace(chosen, judgments=Judgments(kept))
 
 
-def _of_protocol(data: EvalSet, protocol: str) -> EvalSet:
+def _keep_protocol(data: EvalSet, protocol: str) -> EvalSet:
     table = None if data.judgments is None else data.judgments.table
     if table is None or "protocol" not in table.columns:
         raise DataError(f"{data.name}: the judgments name no protocol; leave out --protocol / protocol=")
@@ -134,7 +134,7 @@ def _criterion_names(data: EvalSet | None, human: str | None) -> tuple[str, ...]
     if data is None:
         return ()
     criteria = [] if data.judgments is None else data.judgments.criteria
-    named = protocols(data.judgments)
+    named = list_judgment_protocols(data.judgments)
     return tuple(criteria) or (tuple(named) if len(named) == 1 else (human,) if human else ())
 
 
@@ -144,7 +144,7 @@ def _notes(evidence: Evidence, sheet: Datasheet) -> Iterator[str]:
         return
     if judgments is None:
         yield "there are no judgments: annotators, scales and agreement are left open"
-    named = protocols(judgments)
+    named = list_judgment_protocols(judgments)
     if len(named) > 1:
         yield (
             f"the judgments are of {len(named)} protocols ({', '.join(named)}); a sheet describes one "
@@ -171,7 +171,7 @@ def _notes(evidence: Evidence, sheet: Datasheet) -> Iterator[str]:
 
 def fill_experiment(evidence: Evidence) -> Iterator[Filled]:
     """Fill in languages, sample, power, annotators and quality assurance."""
-    languages = None if evidence.data is None else pair_in(evidence.data.name)
+    languages = None if evidence.data is None else find_language_pair(evidence.data.name)
     if evidence.data is not None and languages is not None:
         for number, language in zip(("2.4", "2.5"), languages, strict=True):
             yield number, language, "", f"the name '{evidence.data.name}'"
@@ -182,16 +182,16 @@ def fill_experiment(evidence: Evidence) -> Iterator[Filled]:
         if evidence.judgments.annotators:
             yield "3.2.1", str(len(evidence.judgments.annotators)), "", JUDGMENTS
         yield from _quality(evidence, evidence.judgments)
-        preset = preset_of(evidence.judgments)
-        yield from collection(preset) if preset is not None else ()
+        preset = find_preset(evidence.judgments)
+        yield from fill_collection(preset) if preset is not None else ()
 
 
 def _sample(evidence: Evidence, data: EvalSet) -> Iterator[Filled]:
-    counts, source = facts.outputs_per_system(data, evidence.human), JUDGMENTS if data.judgments else DATA
+    counts, source = facts.count_outputs(data, evidence.human), JUDGMENTS if data.judgments else DATA
     if not counts and evidence.selection is not None:
-        counts, source = facts.planned_outputs(evidence.selection, data.systems), SELECTION
+        counts, source = facts.count_planned_outputs(evidence.selection, data.systems), SELECTION
     if counts:
-        yield "3.1.1", facts.written_count(counts), "", source
+        yield "3.1.1", facts.write_counts(counts), "", source
     if evidence.selection is not None:
         yield "3.1.2", [_way_of_choosing(evidence.selection)], _how_chosen(evidence.selection, data), SELECTION
     elif counts:
@@ -226,14 +226,14 @@ def _how_chosen(selection: Selection, data: EvalSet) -> str:
 
 
 def _power(evidence: Evidence) -> Iterator[Filled]:
-    planned = [text for result in evidence.results if (text := facts.power(result)) is not None]
+    planned = [text for result in evidence.results if (text := facts.describe_power(result)) is not None]
     if planned:
         yield "3.1.3", " ".join(planned), "", "a result of aliquot plan"
         return
     if evidence.data is None:
         return
     name, scores = _judged_scores(evidence, evidence.data)
-    found = None if scores is None else facts.detectable_difference(scores)
+    found = None if scores is None else facts.describe_detectable_difference(scores)
     if found is not None:
         yield "3.1.3", f"{found} Computed after the fact from {name} by aliquot datasheet.", "", name
 
@@ -256,7 +256,7 @@ def _quality(evidence: Evidence, judgments: Judgments) -> Iterator[Filled]:
         details.append(f"{count} judgments {what}")
     marked, partly, lost = _marks(judgments)
     cleanings = [result for result in evidence.results if result.verb == "clean"]
-    details += [text for result in cleanings if (text := facts.cleaning(result)) is not None] or marked
+    details += [text for result in cleanings if (text := facts.describe_cleaning(result)) is not None] or marked
     left_out = [facts.leaves_out(result) for result in cleanings]
     if partly or any(some for some, _ in left_out):
         chosen |= {automatic, some_out}
@@ -265,7 +265,7 @@ def _quality(evidence: Evidence, judgments: Judgments) -> Iterator[Filled]:
     if chosen or details:
         sources = [JUDGMENTS] if seen or marked else []
         order = [label for label in questions()["3.3.3"].labels if label in chosen]
-        yield "3.3.3", order, sentence("; ".join(details)), " and ".join(sources + [RESULTS] * bool(cleanings))
+        yield "3.3.3", order, as_sentence("; ".join(details)), " and ".join(sources + [RESULTS] * bool(cleanings))
 
 
 def _checks(judgments: Judgments) -> Iterator[tuple[int, str, bool]]:
@@ -301,27 +301,29 @@ def fill_criterion(evidence: Evidence, name: str) -> Iterator[Filled]:
     judgments = evidence.judgments
     if judgments is not None and name in judgments.criteria:
         yield "4.3.1", name, "", JUDGMENTS
-    yield from _instrument(evidence, name)
+    yield from _describe_instrument(evidence, name)
     yield from _scores(evidence, name)
-    relevant = [result for result in evidence.results if facts.about(result, name, evidence.criteria)]
-    tests = [text for result in relevant if (text := facts.significance(result)) is not None]
+    relevant = [result for result in evidence.results if facts.is_about(result, name, evidence.criteria)]
+    tests = [text for result in relevant if (text := facts.describe_significance(result)) is not None]
     if tests:
-        yield "4.3.10", sentence("; ".join(tests)), "", RESULTS
-    agreements = [text for r in evidence.results if (text := facts.agreement(r, name, evidence.criteria)) is not None]
+        yield "4.3.10", as_sentence("; ".join(tests)), "", RESULTS
+    agreements = [
+        text for r in evidence.results if (text := facts.describe_agreement(r, name, evidence.criteria)) is not None
+    ]
     if agreements:
         yield "4.3.11", "Yes: " + " ".join(agreements), "", "a result of aliquot agreement"
 
 
-def _instrument(evidence: Evidence, name: str) -> Iterator[Filled]:
+def _describe_instrument(evidence: Evidence, name: str) -> Iterator[Filled]:
     judgments = evidence.judgments_of(name)
     if judgments is None:
         return
-    preset = preset_of(judgments)
+    preset = find_preset(judgments)
     if preset is not None:
-        yield from instrument(preset)
+        yield from fill_instrument(preset)
         return
     labels = questions()["4.3.8"].labels
-    named = protocols(judgments)
+    named = list_judgment_protocols(judgments)
     errors = "error" in judgments.table.columns
     if errors or (named and all("mqm" in protocol.casefold() for protocol in named)):
         source = "the errors in the judgments" if errors else f"the protocol '{named[0]}'"
@@ -334,8 +336,8 @@ def _instrument(evidence: Evidence, name: str) -> Iterator[Filled]:
         return
     if "scale" in judgments.table.columns and judgments.table["scale"].drop_nulls().len():
         return  # values on another scale than the annotators', e.g. z-scores
-    values = facts.answered(judgments)["value"].to_numpy()
-    scale = facts.observed_scale(values, evidence.value_range)
+    values = facts.list_answers(judgments)["value"].to_numpy()
+    scale = facts.infer_scale(values, evidence.value_range)
     if scale is not None:
         source = JUDGMENTS if evidence.value_range is None else "the range given"
         yield "4.3.3", scale.size, "", source
@@ -348,10 +350,10 @@ def _scores(evidence: Evidence, name: str) -> Iterator[Filled]:
     said = [
         text
         for result in evidence.results
-        if facts.about(result, name, evidence.criteria) and (text := facts.aggregation(result)) is not None
+        if facts.is_about(result, name, evidence.criteria) and (text := facts.describe_aggregation(result)) is not None
     ]
     judgments = evidence.judgments_of(name)
-    how_many = "" if judgments is None else facts.judgments_per_output(judgments)
+    how_many = "" if judgments is None else facts.describe_judgments_per_output(judgments)
     sources = [RESULTS] if said else []
     if judgments is not None and evidence.data is not None:
         score = _mean_score(evidence.data, judgments, name, evidence.human)
@@ -361,7 +363,7 @@ def _scores(evidence: Evidence, name: str) -> Iterator[Filled]:
         elif said:
             said = [how_many, *said]
     if said:
-        yield "4.3.9", sentence("; ".join(said)), "", " and ".join(sources)
+        yield "4.3.9", as_sentence("; ".join(said)), "", " and ".join(sources)
 
 
 def _mean_score(data: EvalSet, judgments: Judgments, name: str, human: str | None) -> str | None:

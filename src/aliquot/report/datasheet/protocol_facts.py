@@ -9,22 +9,22 @@ from collections.abc import Iterator
 
 from aliquot.collect.protocols import Choice, Protocol, Score, Spans, Text, list_protocols, load_protocol
 from aliquot.core.judgments import Judgments
-from aliquot.report.datasheet.facts import protocols
+from aliquot.report.datasheet.facts import list_judgment_protocols
 from aliquot.report.datasheet.questions import questions
 
 Filled = tuple[str, str | list[str], str, str]
-_MOST_LISTED = 11
+_MAX_LISTED = 11
 
 
-def preset_of(judgments: Judgments | None) -> Protocol | None:
+def find_preset(judgments: Judgments | None) -> Protocol | None:
     """Return the preset that judgments of a campaign were collected with, or None."""
     if judgments is None or "guidelines" not in judgments.table.columns:
         return None
-    named = protocols(judgments)
+    named = list_judgment_protocols(judgments)
     return load_protocol(named[0]) if len(named) == 1 and named[0] in list_protocols() else None
 
 
-def collection(protocol: Protocol) -> Iterator[Filled]:
+def fill_collection(protocol: Protocol) -> Iterator[Filled]:
     """Fill in with what the judgments were collected, and what annotators saw (3.3.2, 3.3.4)."""
     source = f"the protocol '{protocol.name}'"
     yield (
@@ -46,10 +46,10 @@ def collection(protocol: Protocol) -> Iterator[Filled]:
     yield "3.3.4", f"{text} Annotators answer by: {answer}.", "", source
 
 
-def instrument(protocol: Protocol) -> Iterator[Filled]:
+def fill_instrument(protocol: Protocol) -> Iterator[Filled]:
     """Fill in the scale, how it looks, the task, the question and the form of the answer (4.3.3 to 4.3.8)."""
     source = f"the protocol '{protocol.name}'"
-    size, values, look, task, form = _instrument(protocol)
+    size, values, look, task, form = _describe_instrument(protocol)
     yield "4.3.3", size, "", source
     yield "4.3.4", values, "", source
     yield "4.3.5", [questions()["4.3.5"].labels[look]], "", source
@@ -62,13 +62,13 @@ _CHOICES, _SLIDER, _NO_SCALE = 0, 2, 3  # labels of 4.3.5
 _DIRECT, _RELATIVE, _ANNOTATION = 1, 2, 5  # labels of 4.3.8
 
 
-def _instrument(protocol: Protocol) -> tuple[str, str, int, str, int]:
+def _describe_instrument(protocol: Protocol) -> tuple[str, str, int, str, int]:
     """Size, values, look, task and form of the widget that gives the value."""
     asked = protocol.widgets
     score = next((widget for widget in asked if isinstance(widget, Score)), None)
     if score is not None:
         size = round((score.high - score.low) / score.step) + 1
-        points = [f"{score.low + at * score.step:g}" for at in range(size)] if size <= _MOST_LISTED else []
+        points = [f"{score.low + at * score.step:g}" for at in range(size)] if size <= _MAX_LISTED else []
         values = ", ".join(points) or f"{score.low:g}-{score.high:g}"
         return str(size), values, _SLIDER if score.style == "slider" else _CHOICES, "N/A", _DIRECT
     choice = next((widget for widget in asked if isinstance(widget, Choice)), None)

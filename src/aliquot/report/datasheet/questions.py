@@ -143,10 +143,10 @@ def find(number: str) -> Question:
     known = questions()
     if number in known:
         return known[number]
-    raise no_question(number)
+    raise unknown_question(number)
 
 
-def no_question(number: str) -> NameUnknownError:
+def unknown_question(number: str) -> NameUnknownError:
     """Build the error for a number that is not there: what is nearest, and what its part of the sheet has."""
     part = number.strip().rpartition(".")[0]
     within = [other for other in questions() if part and other.startswith(f"{part}.")]
@@ -166,15 +166,15 @@ def under(prefixes: tuple[str, ...]) -> tuple[Question, ...]:
     for prefix in prefixes:
         found = {n: q for n, q in questions().items() if n == prefix or n.startswith(f"{prefix.rstrip('.')}.")}
         if not found:
-            raise no_question(prefix)
+            raise unknown_question(prefix)
         chosen |= found
     return tuple(question for question in questions().values() if question.number in chosen)
 
 
-def no_option(question: Question, label: str) -> NameUnknownError:
+def unknown_option(question: Question, label: str) -> NameUnknownError:
     """Build the error for a label that is not among a question's options.
 
-    >>> print(no_option(questions()["3.2.2"], "paid"))
+    >>> print(unknown_option(questions()["3.2.2"], "paid"))
     unknown option 'paid' of question 3.2.2; did you mean 'paid (including non-monetary compensation such as course ...
     """
     folded = label.casefold().strip()

@@ -6,23 +6,45 @@ Invariant: readers see answers exactly as they were written; nothing in an answe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 from aliquot.core import escape
-from aliquot.errors import unknown_name
+from aliquot.errors import OptionError
 from aliquot.report.datasheet.checking import check, is_answered, is_needed
 from aliquot.report.datasheet.questions import Question, sections
 from aliquot.report.datasheet.sheet import Datasheet
+from aliquot.validation import one_of
 
 TITLE = "Human Evaluation Datasheet (HEDS 2.0)"
-FORMATS = {"markdown": (".md", ".markdown"), "latex": (".tex", ".latex"), "html": (".html", ".htm")}
+Format = Literal["markdown", "latex", "html"]
+FORMATS: Mapping[Format, tuple[str, ...]] = {
+    "markdown": (".md", ".markdown"),
+    "latex": (".tex", ".latex"),
+    "html": (".html", ".htm"),
+}
 """The formats, with the endings of their files."""
+
+
+def format_of(path: str | Path) -> Format:
+    """Return the format that the ending of a file names.
+
+    >>> format_of("sheet.tex")
+    'latex'
+    """
+    ending = Path(path).suffix.lower()
+    for name, endings in FORMATS.items():
+        if ending in endings:
+            return name
+    known = ", ".join(ending for endings in FORMATS.values() for ending in endings)
+    raise OptionError(f"{path}: the ending names no format ({known}); name one with `format`", "format")
 
 
 def render(
     sheet: Datasheet,
-    format: str = "markdown",  # noqa: A002
+    format: Format | str = "markdown",  # noqa: A002
     *,
     full: bool = False,
     fragment: bool = False,
@@ -43,12 +65,13 @@ def render(
     <BLANKLINE>
     1 of
     """
-    if format not in FORMATS:
-        raise unknown_name("format", format, FORMATS)
-    found = check(sheet)
-    status = f"{found.answered} of {found.questions} questions answered{'.' if found.complete else '; not complete.'}"
+    one_of("format", format, FORMATS)
+    result = check(sheet)
+    status = (
+        f"{result.answered} of {result.questions} questions answered{'.' if result.complete else '; not complete.'}"
+    )
     signatures = tuple(text for text in (sheet.signature, *sheet.results) if text)
-    page = Page(sheet.name, status, tuple(_blocks(sheet, full)), signatures)
+    page = Page(sheet.name, status, tuple(_list_blocks(sheet, full)), signatures)
     if format == "markdown":
         return to_markdown(page)
     return to_latex(page, fragment=fragment) if format == "latex" else to_html(page, fragment=fragment, level=level)
@@ -90,7 +113,7 @@ class Page:
     signatures: tuple[str, ...]
 
 
-def _blocks(sheet: Datasheet, full: bool) -> Iterator[Heading | Entry]:
+def _list_blocks(sheet: Datasheet, full: bool) -> Iterator[Heading | Entry]:
     for section in sections():
         names: Sequence[str | None] = sheet.criterion_names if section.per_criterion else (None,)
         for name in names:
@@ -123,7 +146,7 @@ def _entry(sheet: Datasheet, question: Question, name: str | None, full: bool) -
 
 
 def paragraphs(text: str) -> tuple[tuple[str, ...], ...]:
-    r"""Part a text at empty lines into paragraphs, each a tuple of its lines, without blanks at their ends.
+    r"""Split on blank lines into paragraphs, each a tuple of its stripped lines.
 
     >>> paragraphs("one\n two\n\n\nthree")
     (('one', 'two'), ('three',))

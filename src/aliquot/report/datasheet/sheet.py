@@ -15,9 +15,12 @@ from typing import Any
 
 import polars as pl
 
+from aliquot.core.shown import Shown
+from aliquot.core.view import Column, View
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.report.datasheet.questions import Question, find, questions, under
 
+_MAX_SUMMARY = 60  # letters of an answer in a table
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-"})
 
@@ -47,14 +50,14 @@ class Criterion:
     answers: Mapping[str, Answer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", _encodable(self.name.strip(), "a criterion's name"))
+        object.__setattr__(self, "name", _require_encodable(self.name.strip(), "a criterion's name"))
         if not self.name:
             raise DataError("a criterion has no name; give it one")
-        object.__setattr__(self, "answers", _in_order(self.answers, per_criterion=True))
+        object.__setattr__(self, "answers", _sort_answers(self.answers, per_criterion=True))
 
 
 @dataclass(frozen=True)
-class Datasheet:
+class Datasheet(Shown):
     """The answers to HEDS for one experiment.
 
     >>> sheet = Datasheet(criteria=(Criterion("fluency"),)).with_answer("3.2.1", 12)
@@ -73,7 +76,7 @@ class Datasheet:
     notes: tuple[str, ...] = field(default=(), compare=False)  # what could not be filled in, and why; not saved
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "answers", _in_order(self.answers, per_criterion=False))
+        object.__setattr__(self, "answers", _sort_answers(self.answers, per_criterion=False))
         object.__setattr__(self, "criteria", tuple(self.criteria))
         names = self.criterion_names
         twice = next((name for name in names if names.count(name) > 1), None)
@@ -140,6 +143,22 @@ class Datasheet:
 
         return to_document(self)
 
+    def views(self) -> Sequence[View]:
+        """Return the views `answers`, what aliquot filled in, and `status`."""
+        from aliquot.report.datasheet.checking import check  # noqa: PLC0415  (checking.py is built on this class)
+
+        rows = self.to_frame().filter(pl.col("source") != "").to_dicts()
+        columns = (
+            Column("question", lambda row: f"{row['question']} {row['title']}", "text"),
+            *([Column("criterion", kind="name")] if any(row["criterion"] for row in rows) else []),
+            Column("filled in", _summarise_answer, "text"),
+            Column("from", "source", "text"),
+        )
+        result = check(self)
+        criteria = ", ".join(self.criterion_names)
+        status = f"{result.answered} of {result.questions} questions filled in; criteria: {criteria}"
+        return (View("answers", rows, columns), View("status", intro=(status,)))
+
     def to_frame(self) -> pl.DataFrame:
         """One row per question (and criterion): number, criterion, title, answer, details, source."""
         rows = []
@@ -167,6 +186,17 @@ class Datasheet:
         return f"Datasheet('{self.name}': {answered}, criteria: {criteria})"
 
 
+def _summarise_answer(row: Mapping[str, str]) -> str:
+    text = " ".join("; ".join(part for part in (row["answer"], row["details"]) if part).split())
+    return text if len(text) <= _MAX_SUMMARY else f"{text[: _MAX_SUMMARY - 3]}..."
+
+
+def list_changes(before: Datasheet, after: Datasheet, criterion: str) -> list[str]:
+    """Return the numbers of a criterion's answers that differ between two states of a sheet."""
+    old, new = before.criterion(criterion).answers, after.criterion(criterion).answers
+    return [number for number, answer in new.items() if old.get(number) != answer]
+
+
 def make_answer(question: Question, value: str | float | Sequence[str], details: str = "", source: str = "") -> Answer:
     """Turn a value into an answer; labels are matched whatever their case, blanks and kind of quotation mark.
 
@@ -178,31 +208,31 @@ def make_answer(question: Question, value: str | float | Sequence[str], details:
         if details:
             raise OptionError(f"question {question.number} has no options and therefore no details; put all in one")
         text = str(value) if isinstance(value, str | int | float) else ", ".join(value)
-        return Answer(_encodable(text, f"question {question.number}"), source=source)
+        return Answer(_require_encodable(text, f"question {question.number}"), source=source)
     given = [value] if isinstance(value, str) else [value] if isinstance(value, int | float) else list(value)
-    labels = [_canonical(question, str(label)) for label in given if str(label).strip()]
+    labels = [_match_label(question, str(label)) for label in given if str(label).strip()]
     where = f"question {question.number}"
-    chosen = tuple(_encodable(label, where) for label in dict.fromkeys(labels))
-    return Answer(_encodable(details, where), chosen, source)
+    chosen = tuple(_require_encodable(label, where) for label in dict.fromkeys(labels))
+    return Answer(_require_encodable(details, where), chosen, source)
 
 
-def _canonical(question: Question, label: str) -> str:
-    by_fold = {_folded(known): known for known in question.labels}
-    return by_fold.get(_folded(label), label)
+def _match_label(question: Question, label: str) -> str:
+    by_fold = {_fold_label(known): known for known in question.labels}
+    return by_fold.get(_fold_label(label), label)
 
 
-def _folded(label: str) -> str:
+def _fold_label(label: str) -> str:
     return " ".join(label.translate(_QUOTES).casefold().split())
 
 
-def _encodable(text: str, where: str) -> str:
+def _require_encodable(text: str, where: str) -> str:
     found = _SURROGATE.search(text)
     if found:
         raise DataError(f"{where}: the character {found.group()!r} is half of one and cannot be written; remove it")
     return text
 
 
-def _in_order(answers: Mapping[str, Answer], *, per_criterion: bool) -> Mapping[str, Answer]:
+def _sort_answers(answers: Mapping[str, Answer], *, per_criterion: bool) -> Mapping[str, Answer]:
     for number in answers:
         question = find(number)
         if question.per_criterion != per_criterion:
@@ -245,7 +275,7 @@ def copy(
         sheet.criterion(name)
         if name == source:
             raise OptionError(f"'{source}' cannot be copied to itself; name other criteria")
-    numbers = _to_copy(questions)
+    numbers = _numbers_to_copy(questions)
     given = {number: answer for number, answer in giver.answers.items() if number in numbers and answer.given}
 
     def filled(criterion: Criterion) -> Criterion:
@@ -258,7 +288,7 @@ def copy(
     return replace(sheet, criteria=tuple(filled(criterion) for criterion in sheet.criteria))
 
 
-def _to_copy(asked: Sequence[str] | None) -> set[str]:
+def _numbers_to_copy(asked: Sequence[str] | None) -> set[str]:
     if asked is None:
         return {question.number for question in under(("4",)) if not question.own}
     chosen = under(tuple([asked] if isinstance(asked, str) else asked))
