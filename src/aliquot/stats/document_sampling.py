@@ -1,10 +1,10 @@
-"""Contiguous runs of items within documents, and whole documents.
+"""Sampling of whole documents and of snippets: contiguous runs of items within documents.
 
-Invariant: the probability recorded for an item is the exact probability with which the draw contains it. "At random
-until the budget is met" has no such probabilities, so each design here is chosen to have them: every run or document
-has a known chance, the number of items is the budget in expectation, and the order of the draw keeps the actual number
-close to it. Knowles and Lo, section 2.2, describe the three kinds of sample. Items of a document need not stand
-together in the array; their position is their order of appearance.
+Invariant: the probability returned for an item is its exact inclusion probability. Sampling "at random until the budget
+is met" has no known probabilities; in the designs here every run or document has one, the number of items is the budget
+in expectation, and the order of the draw keeps the actual number close to it. Knowles and Lo, section 2.2, describe the
+three kinds of sample. Items of a document need not be adjacent in the array; their position is their order of
+appearance.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Placement = Literal["even", "uniform"]
 
 @dataclass(frozen=True, eq=False)
 class ItemDraw:
-    """The drawn items and, for every item of the population, the probability of being drawn."""
+    """The drawn items, and the inclusion probability of every item of the population."""
 
     indices: IntArray
     probability: FloatArray
@@ -31,7 +31,7 @@ class ItemDraw:
 
 @dataclass(frozen=True, eq=False)
 class _DocumentLayout:
-    """The items grouped by document: `order` lists them so; the other fields follow that order."""
+    """Items grouped by document: `order` sorts them so; the other fields follow that order."""
 
     order: IntArray
     lengths: IntArray  # of each document
@@ -40,13 +40,13 @@ class _DocumentLayout:
     position: IntArray  # of each item in its document
 
     def draw(self, is_drawn: BoolArray, probability: FloatArray) -> ItemDraw:
-        """Bring a choice of grouped items back to the order of the population."""
+        """Return the sample in the order of the population."""
         everywhere = np.empty(len(self.order))
         everywhere[self.order] = probability
         return ItemDraw(np.sort(self.order[is_drawn]), everywhere)
 
     def covered(self, documents: IntArray, starts: IntArray, lengths: IntArray) -> BoolArray:
-        """Mark the items that lie in at least one of the runs."""
+        """Return which items lie in at least one of the runs."""
         first = self.offsets[documents] + starts
         size = len(self.order) + 1
         opened = np.bincount(first, minlength=size)
@@ -71,26 +71,26 @@ def _validate_budget(n_items: float, available: int, what: str) -> None:
 
 
 def _count_tiling_cover(position: IntArray, length: IntArray, run: IntArray) -> IntArray:
-    """Count how often a tiling covers a position: runs at 0, run, 2 run, ..., the last one moved back to fit.
+    """Count how often a tiling covers a position: runs at 0, run, 2 run, ..., the last one shifted back to fit.
 
-    Only the last two runs of a tiling overlap, so the count is 1 or 2.
+    Only the last two runs overlap, so the count is 1 or 2.
     """
     tiles = -(-length // run)
     return (position // run < tiles - 1).astype(np.int64) + (position >= length - run)
 
 
 def _both_tilings(position: IntArray, length: IntArray, run: IntArray) -> tuple[IntArray, IntArray]:
-    """Count the cover of a position by the tiling from the front and by its mirror image from the back."""
+    """Count how often a position is covered by the tiling from the front and by the one from the back."""
     return _count_tiling_cover(position, length, run), _count_tiling_cover(length - 1 - position, length, run)
 
 
 def draw_whole_documents(documents: IntArray, n_items: float, seed: Seed, max_length: int | None = None) -> ItemDraw:
-    """Draw whole documents, all with the same probability, `n_items` items in expectation.
+    """Draw whole documents with equal probabilities, `n_items` items in expectation.
 
-    "Whole document" of Knowles and Lo, section 2.2.2. Stopping a random order of documents when the budget is met would
-    favour short documents by an amount that cannot be computed. Instead every document has probability n_items / N (see
-    `_decide_documents`). The number of items drawn is off by a part of one document, a short one unless the budget is
-    very small. Documents longer than `max_length` are never drawn; no estimate speaks for them.
+    "Whole document" of Knowles and Lo, section 2.2.2. Stopping a random order of documents at the budget would favour
+    short documents by an unknown amount; here every document has probability n_items / N (see `_decide_documents`). The
+    number of items is off by a part of one document, a short one unless the budget is very small. Documents longer than
+    `max_length` are never drawn and not represented by any estimate.
 
     >>> draw = draw_whole_documents(np.array([0, 0, 1, 1, 2, 2]), 2, seed=0)
     >>> len(draw.indices), draw.probability.round(3).tolist()
@@ -110,12 +110,12 @@ def draw_whole_documents(documents: IntArray, n_items: float, seed: Seed, max_le
 
 
 def _decide_documents(lengths: list[int], budget: float, rng: np.random.Generator) -> list[bool]:
-    """Take or leave documents one by one so that each is taken with probability budget / sum(lengths).
+    """Decide documents one by one so that each is taken with probability budget / sum(lengths).
 
-    All documents still to come have the same chance: remaining budget / remaining items. A document is decided by
-    moving its own chance up to `high` or down to `low` and theirs the other way, at constant expected items; the
-    two outcomes are weighted so that no expectation changes, as in the pivotal method. high < 1 when it is
-    longer than the remaining budget, low > 0 when the others cannot hold that budget. Sequential by nature.
+    All remaining documents have the same probability: remaining budget / remaining items. To decide a document, its own
+    probability moves up to `high` or down to `low` and the others' the opposite way, at constant expected items; the
+    two outcomes are weighted so that expectations do not change, as in the pivotal method. high < 1 if the document is
+    longer than the remaining budget, low > 0 if the others cannot hold that budget.
     """
     items = sum(lengths)
     is_taken = []
@@ -132,18 +132,18 @@ def _decide_documents(lengths: list[int], budget: float, rng: np.random.Generato
 def draw_fixed_snippets(
     documents: IntArray, n_items: float, seed: Seed, length: int = 10, per_document: int | None = 1
 ) -> ItemDraw:
-    """Draw runs of `length` neighbouring items (the whole document where it is shorter), `n_items` in expectation.
+    """Draw runs of `length` adjacent items (whole documents where shorter), `n_items` in expectation.
 
     "Document fixed snippet" of Knowles and Lo, section 2.2.3. Each document is tiled by runs of `length`, from its
-    front or its back at random, the last one moved back to fit. Documents are drawn systematically, all with
-    probability p, those with fewer items to give first; a drawn document gives `per_document` random runs of its tiling
-    (all of them where it has no more). So items of short documents are drawn more often than those of long ones. An
-    item's probability is p times that of being in one of its document's runs. Where the budget is more than all
-    documents have to give, `per_document` is raised to the least number that suffices (`required_runs`).
+    front or back at random, the last one shifted back to fit. Documents are drawn systematically with equal
+    probabilities p, those with fewer items first; a drawn document gives `per_document` random runs of its tiling (all
+    of them where it has no more). Items of short documents are therefore drawn more often. An item's probability is p
+    times that of being in one of its document's runs. If all documents together give fewer than `n_items`,
+    `per_document` is raised to the least sufficient number (`required_runs`).
 
-    With `per_document=None` the runs themselves are drawn systematically, any number of a document, all with
-    probability p, shorter ones first. An item in two runs has probability min(1, 2p), all others p. No run is cut to
-    fit the budget: the number of items is off by at most one run while p <= 1/2, or while a document gives one.
+    With `per_document=None` runs are drawn systematically with equal probabilities p, any number per document, shorter
+    ones first. An item in two runs has probability min(1, 2p), all others p. Runs are not cut to fit the budget: the
+    number of items is off by at most one run while p <= 1/2, or while a document gives one.
 
     >>> draw = draw_fixed_snippets(np.zeros(12, dtype=int), 4, seed=0, length=4)
     >>> draw.indices.tolist(), draw.probability[0].round(3).item()
@@ -175,7 +175,7 @@ def draw_fixed_snippets(
 
 
 def required_runs(lengths: IntArray, n_items: float, length: int = 10, per_document: int = 1) -> int:
-    """Return how many runs a document must give so that documents of these lengths have `n_items` to give.
+    """Return how many runs per document are needed for documents of these lengths to hold `n_items`.
 
     >>> required_runs(np.array([4, 30]), 14), required_runs(np.array([4, 30]), 15)
     (1, 2)
@@ -184,7 +184,7 @@ def required_runs(lengths: IntArray, n_items: float, length: int = 10, per_docum
         raise OptionError(f"per_document is {per_document}; a document gives at least 1 run")
     run = np.minimum(lengths, length)
     tiles = -(-lengths // run)
-    twice = tiles * run - lengths  # items in two runs of a tiling, which one draw may cover twice
+    twice = tiles * run - lengths  # items in two runs of a tiling
     for runs in range(per_document, int(tiles.max(initial=1))):
         n_runs = np.minimum(tiles, runs)
         covered = n_runs * run - twice * _both_taken(tiles, n_runs)
@@ -194,18 +194,18 @@ def required_runs(lengths: IntArray, n_items: float, length: int = 10, per_docum
 
 
 def _both_taken(tiles: IntArray, n_runs: IntArray) -> FloatArray:
-    """Probability that two given runs of a tiling are both among those taken at random."""
+    """Return the probability that two given runs of a tiling are both drawn."""
     probability: FloatArray = n_runs * (n_runs - 1) / np.maximum(tiles * (tiles - 1), 1)
     return probability
 
 
 def _in_a_run(cover: IntArray, tiles: IntArray, n_runs: IntArray) -> FloatArray:
-    """Probability that an item in one or two runs of its document's tiling is in one of those taken at random."""
+    """Return the probability that an item in one or two runs of its document's tiling is in a drawn one."""
     return cover * n_runs / tiles - (cover > 1) * _both_taken(tiles, n_runs)
 
 
 def _fewest_first(items: FloatArray, rng: np.random.Generator) -> IntArray:
-    """Documents by the number of items that they give, at random among equals: keeps the total near its expectation."""
+    """Order documents by their number of items, random among equals: keeps the total near its expectation."""
     shuffled = rng.permutation(len(items))
     return shuffled[np.argsort(items[shuffled].round(6), kind="stable")]
 
@@ -213,10 +213,10 @@ def _fewest_first(items: FloatArray, rng: np.random.Generator) -> IntArray:
 def _draw_runs(
     documents: IntArray, lengths: IntArray, run: IntArray, tiles: IntArray, n_runs: IntArray, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
-    """List document and start of the runs that the drawn documents give: `taken` at random of each one's tiling."""
+    """Return document and start of the runs of the drawn documents, random ones of each tiling."""
     owner = np.repeat(documents, tiles[documents])
     first = np.repeat(np.cumsum(tiles[documents]) - tiles[documents], tiles[documents])
-    # Runs in random order inside their document: the first ones of each are taken.
+    # Runs in random order within their document: the first ones of each are taken.
     order = np.lexsort((rng.random(len(owner)), owner))
     picked = order[np.arange(len(owner)) - first < n_runs[owner]]
     slack = lengths - run
@@ -228,7 +228,7 @@ def _draw_runs(
 def _list_runs(
     lengths: IntArray, run: IntArray, tiles: IntArray, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
-    """List document and start of all runs: by run length, then documents in random order, each tiled either way."""
+    """Return document and start of all runs: by run length, then documents at random, each tiled either way."""
     shuffled = rng.permutation(len(run))
     in_order = shuffled[np.argsort(run[shuffled], kind="stable")]
     owner = np.repeat(in_order, tiles[in_order])
@@ -251,11 +251,11 @@ def _run_probability(n_items: float, items: int, in_runs: int) -> float:
 
 
 def draw_budgeted_snippets(documents: IntArray, share: float, seed: Seed, placement: Placement = "even") -> ItemDraw:
-    """Draw from every document one run of neighbouring items that is `share` of its length.
+    """Draw from every document one run of adjacent items that is `share` of its length.
 
-    "Document budgeted snippet" of Knowles and Lo, section 2.2.4. A length that is not whole is rounded up or
-    down at random (down to 0: the document is dropped), systematically over the documents in random order, so that
-    every length is right in expectation and the total is share * N rounded up or down.
+    "Document budgeted snippet" of Knowles and Lo, section 2.2.4. Fractional lengths are rounded at random (down to 0:
+    the document is dropped), systematically over the documents in random order, so that every length is right in
+    expectation and the total is share * N rounded up or down.
 
     Args:
         share: The share of each document to draw, in (0, 1].
@@ -287,7 +287,7 @@ def draw_budgeted_snippets(documents: IntArray, share: float, seed: Seed, placem
 
 
 def _draw_starts(lengths: IntArray, run: IntArray, placement: Placement, rng: np.random.Generator) -> IntArray:
-    """Choose where the run of each document starts."""
+    """Draw the start of each document's run."""
     slack = lengths - run
     if placement == "uniform":
         return np.asarray(rng.integers(0, slack + 1), dtype=np.int64)
@@ -298,7 +298,7 @@ def _draw_starts(lengths: IntArray, run: IntArray, placement: Placement, rng: np
 
 
 def _cover_probability(layout: _DocumentLayout, run: IntArray, placement: Placement) -> FloatArray:
-    """Return the probability that the run of its document, of the given length, covers each item."""
+    """Return the probability that each item is covered by its document's run of the given length."""
     length = layout.lengths[layout.document]
     runs = np.minimum(run[layout.document], length)
     if placement == "uniform":

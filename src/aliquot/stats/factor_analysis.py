@@ -1,9 +1,9 @@
-"""Do criteria measure different things? Sampling adequacy, factors by maximum likelihood, promax, simple structure.
+"""Factor analysis: sampling adequacy, maximum likelihood factors, promax, simple structure.
 
-Extraction is that of R's `factanal`; varimax is statsmodels' (its own promax differs from R's, so the rotation is
-written out here). SPSS row-normalises the target of promax (Grieder and Steiner 2022, Table 3), so that its loadings
-differ: both are offered. Loadings agree with R to 1e-5 where R's varimax is let converge (its default stops early, and
-differs by up to 0.006). See docs/methods.md, section 11.
+Extraction follows R's `factanal`; varimax is statsmodels', whose promax differs from R's, so that promax is implemented
+here. SPSS row-normalises the target of promax (Grieder and Steiner 2022, Table 3), so that its loadings differ: both
+are offered. Loadings agree with R to 1e-5 where R's varimax converges (its default stops early, and differs by up to
+0.006). See docs/methods.md, section 11.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from aliquot.stats.cluster_robust import normal_quantile
 from aliquot.stats.resampling import bootstrap_sums
 
 PROMAX_TARGETS = ("r", "spss")
-"""Targets of promax: sign(V) |V|^4 of the varimax loadings V as they are (R), or with rows of length 1 (SPSS)."""
+"""Targets of promax: sign(V) |V|^4 of the varimax loadings V as they are (R), or with rows of unit length (SPSS)."""
 
 _PROMAX_POWER = 4
 
 HEYWOOD = 0.005
-"""Smallest uniqueness: a variable that has it counts as fully explained, which real ratings never are."""
+"""Smallest uniqueness: such a variable counts as fully explained, which real ratings never are."""
 
 _STARTS = 5
 
@@ -33,28 +33,30 @@ _STARTS = 5
 class Factors:
     """A factor solution of p variables and m factors."""
 
-    loadings: FloatArray  # p x m pattern matrix after promax, columns by falling explained variance, each pointing up
+    loadings: (
+        FloatArray  # p x m pattern matrix after promax, columns by decreasing explained variance, with positive sums
+    )
     communality: FloatArray  # share of each variable's variance that the factors explain
     correlation: FloatArray  # m x m correlation of the factors
     variance: FloatArray  # share of the total variance that each factor's loadings carry (sum of squared loadings / p)
     chi2: float  # test that m factors are enough, with Bartlett's correction; NaN where df is 0
     df: int
     p_value: float
-    heywood: tuple[int, ...]  # variables whose uniqueness fell to (nearly) 0
-    converged: bool  # whether the maximum was found
+    heywood: tuple[int, ...]  # variables with a uniqueness of (nearly) 0
+    converged: bool  # whether the optimiser converged
     promax: str  # one of `PROMAX_TARGETS`; a single factor is not rotated
 
 
 @dataclass(frozen=True)
 class DroppedVariable:
-    """A variable that left, and why."""
+    """A dropped variable, and the reason."""
 
     variable: int
     reason: str
 
 
 def factor_degrees_of_freedom(variables: int, factors: int) -> int:
-    """Degrees of freedom of the factor model, ((p - m)^2 - (p + m)) / 2.
+    """Return the degrees of freedom of the factor model, ((p - m)^2 - (p + m)) / 2.
 
     >>> factor_degrees_of_freedom(8, 4)  # chi2 = 2.06, df = 2
     2
@@ -63,7 +65,7 @@ def factor_degrees_of_freedom(variables: int, factors: int) -> int:
 
 
 def max_factors(variables: int) -> int:
-    """The largest number of factors with degrees of freedom of 0 or more.
+    """Return the largest number of factors with degrees of freedom >= 0.
 
     >>> [max_factors(p) for p in (2, 3, 4, 5, 6, 8)]
     [0, 1, 1, 2, 3, 4]
@@ -72,7 +74,7 @@ def max_factors(variables: int) -> int:
 
 
 def kmo(correlation: FloatArray) -> tuple[float, FloatArray]:
-    """Kaiser-Meyer-Olkin measure of sampling adequacy, overall and per variable.
+    """Return the Kaiser-Meyer-Olkin measure of sampling adequacy, overall and per variable.
 
     KMO = sum r^2 / (sum r^2 + sum a^2) off the diagonal, a the partial correlations -q_ij / sqrt(q_ii q_jj), Q = R^-1.
 
@@ -96,7 +98,7 @@ def kmo(correlation: FloatArray) -> tuple[float, FloatArray]:
 
 @dataclass(frozen=True, eq=False)
 class ParallelAnalysis:
-    """How many factors are more than noise: the first so many `eigenvalues` that exceed `noise`."""
+    """Result of parallel analysis: the number of leading `eigenvalues` above those of random data (`noise`)."""
 
     number: int
     eigenvalues: FloatArray
@@ -104,10 +106,10 @@ class ParallelAnalysis:
 
 
 def parallel_analysis(correlation: FloatArray, n: int, *, draws: int = 200, seed: Seed = 0) -> ParallelAnalysis:
-    """Count the factors that are more than noise (Horn 1965, on common factors as Humphreys and Ilgen 1969).
+    """Count the factors above chance (Horn 1965, on common factors as Humphreys and Ilgen 1969).
 
     Eigenvalues of the correlations with squared multiple correlations on the diagonal are compared with the 95th
-    percentile of those of random data. (With 1 on the diagonal, correlated factors look like one.)
+    percentile of those of random data. (With 1 on the diagonal, correlated factors appear as one.)
 
     >>> parallel_analysis(np.array([[1.0, 0.8, 0.8], [0.8, 1.0, 0.8], [0.8, 0.8, 1.0]]), 100).number
     1
@@ -134,7 +136,7 @@ def _common_eigenvalues(correlation: FloatArray) -> FloatArray:
 
 
 def ml_factors(correlation: FloatArray, n: int, factors: int, *, rotation: str = "r") -> Factors:
-    """Fit m factors by maximum likelihood and rotate them by promax (`rotation`: one of `PROMAX_TARGETS`).
+    """Fit m factors by maximum likelihood, rotated by promax (`rotation`: one of `PROMAX_TARGETS`).
 
     Minimises ln|S| + tr(R S^-1) - ln|R| - p with S = L L' + diag(psi); chi2 = (n - 1 - (2p + 5)/6 - 2m/3) F.
 
@@ -169,10 +171,10 @@ def ml_factors(correlation: FloatArray, n: int, factors: int, *, rotation: str =
 
 
 def _extract_factors(correlation: FloatArray, factors: int) -> tuple[FloatArray, FloatArray, bool]:
-    """Unrotated loadings and uniquenesses (Lawley and Maxwell 1971): the likelihood as a function of uniquenesses only.
+    """Return unrotated loadings, uniquenesses and convergence, by the profile likelihood (Lawley and Maxwell 1971).
 
-    Uniquenesses are at least `HEYWOOD`, as in R's `factanal`, whose start is the first of several: where a variable is
-    explained completely there are local maxima. The starts are fixed, so that the same data give the same result.
+    Uniquenesses are at least `HEYWOOD`, as in R's `factanal`, whose start is the first of several: fully explained
+    variables cause local maxima. The starts are fixed, so that results are reproducible.
     """
     from scipy.optimize import minimize  # noqa: PLC0415  (slow to import)
 
@@ -193,7 +195,7 @@ def _extract_factors(correlation: FloatArray, factors: int) -> tuple[FloatArray,
     ]
     best = min(fits, key=lambda fit: float(fit.fun))
     unique = np.asarray(best.x, dtype=np.float64)
-    # At a bound the gradient need not vanish: it must only point outwards.
+    # At a bound the gradient must only point outwards.
     inside = np.where(unique >= 1.0, np.maximum(best.jac, 0.0), best.jac)
     inside = np.where(unique <= HEYWOOD, np.minimum(best.jac, 0.0), inside)
     values, vectors = np.linalg.eigh(correlation / np.sqrt(np.outer(unique, unique)))
@@ -202,7 +204,7 @@ def _extract_factors(correlation: FloatArray, factors: int) -> tuple[FloatArray,
 
 
 def _profile_discrepancy(unique: FloatArray, correlation: FloatArray, factors: int) -> tuple[float, FloatArray]:
-    """The discrepancy that is left by the best loadings for these uniquenesses, and its gradient."""
+    """Return the discrepancy of the best loadings for these uniquenesses, and its gradient."""
     values, vectors = np.linalg.eigh(correlation / np.sqrt(np.outer(unique, unique)))
     rest = values[: len(unique) - factors]
     scaled = vectors[:, ::-1][:, :factors] * np.sqrt(np.maximum(values[::-1][:factors] - 1, 0.0))
@@ -218,11 +220,10 @@ def _discrepancy(correlation: FloatArray, loadings: FloatArray, unique: FloatArr
 
 
 def promax(loadings: FloatArray, variant: str = "r") -> tuple[FloatArray, FloatArray]:
-    """Promax of unrotated loadings: Kaiser-normalised varimax V, target P = sign(V)|V|^4, T = (V'V)^-1 V'P rescaled.
+    """Rotate loadings by promax: Kaiser-normalised varimax V, target P = sign(V)|V|^4, T = (V'V)^-1 V'P rescaled.
 
-    The variant "spss" divides each row of V by its length before P is made, but rotates V itself, too. (Columns of P
-    divided by their maxima make no difference, because the columns of T are rescaled.) Returns the pattern matrix and
-    the correlation of the factors.
+    "spss" divides each row of V by its length in P only. (Scaling columns of P makes no difference, because the columns
+    of T are rescaled.) Returns the pattern matrix and the correlation of the factors.
 
     >>> pattern, between = promax(np.array([[0.8, 0.4], [0.7, 0.4], [0.4, 0.8], [0.4, 0.7]]))
     >>> bool(np.abs(between[0, 1]) > 0.5)
@@ -246,7 +247,7 @@ def promax(loadings: FloatArray, variant: str = "r") -> tuple[FloatArray, FloatA
 
 
 def _order_factors(pattern: FloatArray, between: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Put the factor with the largest loadings first, and let each point up."""
+    """Sort factors by explained variance, and flip their signs to positive sums."""
     order = np.argsort(-(pattern**2).sum(axis=0), kind="stable")
     sign = np.where(pattern[:, order].sum(axis=0) < 0, -1.0, 1.0)
     return pattern[:, order] * sign, between[np.ix_(order, order)] * np.outer(sign, sign)
@@ -261,11 +262,11 @@ def simple_structure(
     communality: float = 0.2,
     rotation: str = "r",
 ) -> tuple[Factors, IntArray, tuple[DroppedVariable, ...]]:
-    """Drop variables that belong to no factor or to two, one at a time, the worst first, and refit.
+    """Drop variables that load on no factor or on two, one at a time, the worst first, and refit.
 
-    A variable goes whose two highest absolute loadings differ by less than `gap`, or of which the factors explain less
-    than `communality` (the paper names no threshold), unless that would leave no degree of freedom. Returns the last
-    solution, the variables left, and those that went, in order.
+    A variable is dropped if its two highest absolute loadings differ by less than `gap`, or its communality is below
+    `communality` (the paper names no threshold), while degrees of freedom remain. Returns the last solution, the
+    indices of the remaining variables, and the dropped ones in order.
 
     >>> one = np.array([0.9, 0.8, 0.7, 0.7, 0.1])
     >>> _, left, gone = simple_structure(np.outer(one, one) + np.diag(1 - one**2), 500, 1)
@@ -284,7 +285,7 @@ def simple_structure(
 
 
 def find_worst_variable(fit: Factors, gap: float = 0.2, communality: float = 0.2) -> DroppedVariable | None:
-    """Return the variable that fits worst: hardly explained, or as much by two factors; None where all fit."""
+    """Return the variable with the worst fit: low communality, or cross-loading; None if all fit."""
     low = int(np.argmin(fit.communality))
     if fit.communality[low] < communality:
         return DroppedVariable(low, f"communality {fit.communality[low]:.2f} below {communality:g}")
@@ -298,21 +299,21 @@ def find_worst_variable(fit: Factors, gap: float = 0.2, communality: float = 0.2
     return DroppedVariable(cross, f"loads {highest[cross, 0]:.2f} and {highest[cross, 1]:.2f} on two factors")
 
 
-# -- Correlations between columns with gaps, with intervals over clusters of rows ------------------------------------
+# -- Correlation matrices with missing values and intervals over clusters of rows ---
 
 
 @dataclass(frozen=True, eq=False)
 class CorrelationMatrix:
-    """Correlations of p columns."""
+    """Correlation matrices of p columns."""
 
-    value: FloatArray  # p x p, each from the rows that have both columns; NaN where undefined
+    value: FloatArray  # p x p, pairwise complete; NaN where undefined
     low: FloatArray  # percentile intervals over resampled clusters; NaN below two clusters
     high: FloatArray
-    count: IntArray  # rows that have both
-    # p x p, from the rows that have every column (a proper correlation matrix); NaN for a constant column
+    count: IntArray  # rows with both columns
+    # p x p, from complete rows (a proper correlation matrix); NaN for a constant column
     complete: FloatArray
     n: int  # rows
-    n_complete: int  # rows that have every column
+    n_complete: int  # complete rows
 
 
 def correlation_matrix(
@@ -324,7 +325,7 @@ def correlation_matrix(
     draws: int = 1000,
     seed: Seed = 0,
 ) -> CorrelationMatrix:
-    """Correlate every two columns (`spearman`: their ranks), with intervals from resampling whole clusters.
+    """Correlate all pairs of columns (`spearman`: their ranks), with intervals by a cluster bootstrap.
 
     >>> values = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 6.5]])
     >>> round(correlation_matrix(values, np.arange(3)).value[0, 1].item(), 4)
@@ -332,7 +333,7 @@ def correlation_matrix(
     """
     if values.ndim != 2 or values.shape[1] < 2:
         raise OptionError(f"values has shape {values.shape}; correlations need two columns or more")
-    normal_quantile(level)  # which refuses an impossible level
+    normal_quantile(level)  # raises OptionError for an invalid level
     values = average_ranks(values.T).T if spearman else values
     size = values.shape[1]
     shape = (size, size)
@@ -359,7 +360,7 @@ def correlation_matrix(
 def _pair_correlation(
     x: FloatArray, y: FloatArray, cluster: IntArray, level: float, draws: int, rng: np.random.Generator
 ) -> tuple[float, float, float]:
-    """Correlation and its percentile interval, from sums over clusters of x, y, x^2, y^2, xy and rows."""
+    """Return a correlation and its percentile interval, from sums over clusters of x, y, x^2, y^2, xy and rows."""
     nan = float("nan")
     if len(x) < 2 or is_constant(x) or is_constant(y):
         return nan, nan, nan

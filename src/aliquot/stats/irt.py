@@ -1,6 +1,6 @@
-"""Item response theory for continuous scores: how able is each system, how hard and how telling is each item.
+"""Item response theory for continuous scores: ability of systems, difficulty and discrimination of items.
 
-Invariant: the same scores give the same fit (no random numbers), and a missing cell has no influence on it.
+Invariant: the fit is deterministic, and missing cells have no influence on it.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class IRTFit:
     ability: FloatArray  # theta, one per system
     difficulty: FloatArray  # b, one per item
     discrimination: FloatArray  # a > 0, one per item
-    feasibility: FloatArray  # c in (0, 1], one per item: the score that a perfect system would reach
-    noise: float  # standard deviation of a score around the model that the fit assumed, on the [0, 1] scale
+    feasibility: FloatArray  # c in (0, 1], one per item: the score that a perfect system reaches
+    noise: float  # residual standard deviation that the fit assumes, on the [0, 1] scale
     loss: float  # negative log posterior at the solution, up to a constant
-    converged: bool  # whether the optimiser stopped by itself and not at `max_iterations`
-    iterations: int  # how many iterations it took
+    converged: bool  # whether the optimiser converged before `max_iterations`
+    iterations: int  # iterations used
 
 
 @dataclass(frozen=True)
 class _IRTProblem:
-    """What the objective needs: scaled scores (0 where missing), 0/1 weights, noise precision."""
+    """Data of the objective: scaled scores (0 where missing), 0/1 weights, noise precision."""
 
     scores: FloatArray
     weight: FloatArray
@@ -54,7 +54,7 @@ class _IRTProblem:
 
     @property
     def ability_unit(self) -> float:
-        """Step of an ability relative to an item parameter: N cells speak about a system, M about an item."""
+        """Scale of an ability relative to an item parameter: N cells inform a system, M an item."""
         items, systems = self.scores.shape
         return float(np.sqrt(systems / items))
 
@@ -76,7 +76,7 @@ def fit_irt(scores: FloatArray, *, max_iterations: int = 1000) -> IRTFit:
     present = _validate_scores(scores, max_iterations)
     items, systems = np.asarray(present.any(axis=1)), np.asarray(present.any(axis=0))
     problem = _scale_problem(scores[np.ix_(items, systems)])
-    # The steps are many and small: handing each to several threads costs six times what it saves.
+    # Many small steps: threads cost six times what they save.
     with threadpool_limits(limits=1, user_api="blas"):
         outcome = minimize(
             _objective,
@@ -100,7 +100,7 @@ def fit_irt(scores: FloatArray, *, max_iterations: int = 1000) -> IRTFit:
 
 
 def fisher_information(fit: IRTFit) -> FloatArray:
-    """Fisher information of every item, sum over systems of a^2 p (1 - p) (Zouhar et al. 2025, eq. 14 to 16).
+    """Return the Fisher information of every item, sum of a^2 p (1 - p) (Zouhar et al. 2025, eq. 14 to 16).
 
     p is the logistic part alone, without feasibility. Systems without an ability are left out.
 
@@ -112,13 +112,13 @@ def fisher_information(fit: IRTFit) -> FloatArray:
     ability = fit.ability[~np.isnan(fit.ability)]
     slope = fit.discrimination[:, None]
     logits = slope * (ability - fit.difficulty[:, None])
-    # 1 - p as expit(-x): the subtraction would lose every digit for items far from all systems.
+    # 1 - p as expit(-x): the subtraction would lose all digits for items far from all systems.
     information = (slope**2 * expit(logits) * expit(-logits)).sum(axis=1)
     return np.asarray(information, dtype=np.float64)
 
 
 def _validate_scores(scores: FloatArray, max_iterations: int) -> BoolArray:
-    """Return where scores are present, or say why no model can be fitted."""
+    """Return where scores are present; raise OptionError if no model can be fitted."""
     if max_iterations < 1:
         raise OptionError(f"max_iterations={max_iterations}: give at least 1")
     if scores.ndim != 2:
@@ -136,7 +136,7 @@ def _validate_scores(scores: FloatArray, max_iterations: int) -> BoolArray:
 
 
 def _scale_problem(scores: FloatArray) -> _IRTProblem:
-    """Scale to [0, 1] and set the noise from what an additive model leaves over."""
+    """Scale to [0, 1] and set the noise to the residual of an additive model."""
     low, high = np.nanmin(scores), np.nanmax(scores)
     scaled = (scores - low) / (high - low)
     present = ~np.isnan(scaled)
@@ -152,7 +152,7 @@ def _scale_problem(scores: FloatArray) -> _IRTProblem:
 
 
 def _initial_values(problem: _IRTProblem) -> FloatArray:
-    """Initial values from row and column means: able systems score high, hard items low."""
+    """Compute initial values from row and column means."""
     totals, weight = problem.scores * problem.weight, problem.weight
     system_logit = _clipped_logit(totals.sum(axis=0) / weight.sum(axis=0))
     ability = system_logit - system_logit.mean()
@@ -205,7 +205,7 @@ def _objective(point: FloatArray, problem: _IRTProblem) -> tuple[float, FloatArr
 
 
 def _scatter(values: FloatArray, where: BoolArray) -> FloatArray:
-    """Put fitted values back in their places, NaN elsewhere."""
+    """Scatter fitted values to their indices, NaN elsewhere."""
     full = np.full(where.shape, np.nan)
     full[where] = values
     return full

@@ -1,11 +1,11 @@
-"""Correlations of pairs of metrics whose scores have been swapped at random cells, for many swaps at once.
+"""Permutation null distributions for pairs of metrics: correlations after random swaps of scores, many swaps at once.
 
-A swap at the cells where s = -1 makes A' = (A + B) / 2 + s (A - B) / 2 and B' = (A + B) / 2 - s (A - B) / 2 out of A
-and B. As s^2 = 1, sums of A', A'^2 and A' z (z the human score) are linear in s: they follow from S A, S A^2 and
-S (A z) of every single metric, matrix products over the swaps, and no swapped metric is ever formed.
+A swap at the cells where s = -1 turns A and B into A' = (A + B) / 2 + s (A - B) / 2 and B' = (A + B) / 2 - s (A - B) /
+2. As s^2 = 1, sums of A', A'^2 and A' z (z the human score) are linear in s: they follow from S A, S A^2 and S (A z) of
+every single metric, matrix products over the swaps, without forming swapped metrics.
 
-Invariant: with s = 1 everywhere A' = A and B' = B, so each function then gives the observed correlations. Each returns
-the correlations of A' and those of B', swaps x pairs of metrics, pairs ordered as `np.triu_indices(K, 1)`.
+Invariant: with s = 1 everywhere A' = A and B' = B, so that functions give the observed correlations. Each returns those
+of A' and of B', swaps x pairs of metrics, pairs ordered as `np.triu_indices(K, 1)`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _MIN_VARIANCE = 1e-12
 """Share of a sum of squares below which a variance is rounding."""
 
 _DECIMALS = 11
-"""Means of standardised scores that agree to so many decimals are tied."""
+"""Decimals to which means of standardised scores are compared."""
 
 _CHUNK = 1 << 20
-"""Numbers that a temporary array may hold."""
+"""Numbers in a temporary array."""
 
 _CACHE_CHUNK = 1 << 17
-"""Numbers of a temporary array that stays in the processor's cache."""
+"""Numbers in a temporary array that fits into the processor's cache."""
 
 SwappedValues = tuple[FloatArray, FloatArray]
 Pairs = tuple[IntArray, IntArray]
@@ -40,7 +40,7 @@ Grouping = Literal["pooled", "within_system", "within_item"]
 
 @dataclass(frozen=True, eq=False)
 class MetricScores:
-    """People's and K metrics' scores; the metrics standardised, all of them missing (NaN) in the same cells."""
+    """Human and K metrics' scores; metrics standardised, all missing (NaN) in the same cells."""
 
     human: FloatArray  # items x systems
     metrics: FloatArray  # metrics x items x systems
@@ -54,7 +54,7 @@ class MetricScores:
 def grouped_pearson(
     scores: MetricScores, signs: FloatArray, grouping: Grouping, *, ranks: bool = False
 ) -> SwappedValues:
-    """Pearson within groups, averaged where defined; with `ranks` (Spearman) scores are ranked, then swapped.
+    """Return mean Pearson correlations within groups; with `ranks` (Spearman) scores are ranked, then swapped.
 
     >>> scores = MetricScores(np.array([[1.0, 2.0, 4.0]]), np.array([[[1.0, 2.0, 4.0]], [[2.0, 1.0, 0.0]]]))
     >>> [value.round(3).tolist() for value in grouped_pearson(scores, np.ones((1, 1, 3)), "pooled")]
@@ -85,7 +85,7 @@ def grouped_pearson(
 
 
 def _mean_correlations(plain: list[FloatArray], signed: list[FloatArray]) -> SwappedValues:
-    """Mean correlation over groups of A' and B' for all pairs of metrics, from sums: groups x swaps x metrics."""
+    """Return mean correlations over groups of A' and B' for pairs of metrics, from sums (groups x swaps x metrics)."""
     swaps, metrics = signed[0].shape[1:]
     results = np.full((2, swaps, metrics * (metrics - 1) // 2), np.nan)
     done = 0
@@ -94,7 +94,7 @@ def _mean_correlations(plain: list[FloatArray], signed: list[FloatArray]) -> Swa
         middle = [0.5 * (sums[..., first, None] + sums[..., rest]) for sums in plain]
         half = [0.5 * (sums[..., first, None] - sums[..., rest]) for sums in signed]
         columns = slice(done, done + metrics - 1 - first)
-        # Against the sums of A and B: those of A' may be rounding themselves.
+        # Relative to the sums of A and B: those of A' may be rounding.
         floor = _MIN_VARIANCE * middle[1] + np.finfo(np.float64).tiny
         for result, combine in zip(results, (np.add, np.subtract), strict=True):
             total, variance, r = (combine(m, h) for m, h in zip(middle, half, strict=True))
@@ -109,11 +109,11 @@ def _mean_correlations(plain: list[FloatArray], signed: list[FloatArray]) -> Swa
 
 
 SystemStatistic = Callable[[FloatArray, FloatArray], FloatArray]
-"""From means (systems x anything) and human means (systems): the statistic, in the shape of anything."""
+"""Maps means (systems x anything) and human means (systems) to a statistic (anything)."""
 
 
 def system_mean_statistic(scores: MetricScores, signs: FloatArray, statistic: SystemStatistic) -> SwappedValues:
-    """Compute a statistic of the system means of A' and B'.
+    """Return a statistic of the system means of A' and B'.
 
     >>> scores = MetricScores(np.array([[1.0, 2.0, 4.0]]), np.array([[[1.0, 2.0, 4.0]], [[2.0, 1.0, 0.0]]]))
     >>> [value.tolist() for value in system_mean_statistic(scores, np.ones((1, 1, 3)), means_accuracy)]
@@ -137,7 +137,7 @@ def system_mean_statistic(scores: MetricScores, signs: FloatArray, statistic: Sy
 
 
 def means_pearson(means: FloatArray, human: FloatArray) -> FloatArray:
-    """Pearson correlation of system means with human ones, over the first axis.
+    """Return Pearson's correlation of system means with human ones, over the first axis.
 
     >>> means_pearson(np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 3.0]))
     array([1.])
@@ -151,7 +151,7 @@ def means_pearson(means: FloatArray, human: FloatArray) -> FloatArray:
 
 
 def means_spearman(means: FloatArray, human: FloatArray) -> FloatArray:
-    """Spearman correlation of system means with human ones, over the first axis.
+    """Return Spearman's correlation of system means with human ones, over the first axis.
 
     >>> means_spearman(np.array([[1.0], [3.0], [2.0]]), np.array([1.0, 2.0, 3.0]))
     array([0.5])
@@ -160,7 +160,7 @@ def means_spearman(means: FloatArray, human: FloatArray) -> FloatArray:
 
 
 def means_accuracy(means: FloatArray, human: FloatArray) -> FloatArray:
-    """Share of the pairs of systems that people do not tie that the means order as people do, ties half.
+    """Return the share of pairs, not tied by people, that the means order as people do, ties half.
 
     >>> means_accuracy(np.array([[1.0], [2.0], [2.0]]), np.array([1.0, 2.0, 3.0])).round(3)
     array([0.833])
@@ -175,7 +175,7 @@ def means_accuracy(means: FloatArray, human: FloatArray) -> FloatArray:
 
 
 def soft_accuracy(scores: MetricScores, signs: FloatArray) -> SwappedValues:
-    """Soft pairwise accuracy against people of A' and B', with analytic p-values.
+    """Return soft pairwise accuracy of A' and B' against people, with analytic p-values.
 
     For systems a and b the p-value needs the sum and the sum of squares of A'_a - A'_b. The latter holds the product
     A'_a A'_b = [(1 + s_a s_b)(A_a A_b + B_a B_b) + (1 - s_a s_b)(A_a B_b + B_a A_b)
@@ -228,9 +228,9 @@ def _pair_products(x: FloatArray, y: FloatArray, pairs: Pairs) -> _PairProducts:
 
 @dataclass(frozen=True, eq=False)
 class _DifferenceSums:
-    """Sums over items of d = A'_a - A'_b and of d^2, in two parts: one that B' shares, and one that it has negative.
+    """Sums over items of d = A'_a - A'_b and of d^2, split into terms shared by B' and terms of opposite sign in B'.
 
-    `size` is the sum of the squares of the metrics themselves, the mean of A and B: what rounding is measured by.
+    `size` is the sum of squares of the metrics, mean of A and B: the scale of rounding.
     """
 
     total: SwappedValues
@@ -239,11 +239,11 @@ class _DifferenceSums:
 
 
 def _difference_sums(products: _PairProducts, s: FloatArray, t: FloatArray, pairs: Pairs) -> _DifferenceSums:
-    """From the products of systems a and b and their signs (s, t), swaps x items."""
+    """Compute the sums from products of systems a and b and their signs (s, t), swaps x items."""
     (first, second), x, y, own = pairs, products.x, products.y, products.own
 
     def split(plain: FloatArray, signed: FloatArray) -> SwappedValues:
-        """Mean over A and B, and half the signed difference."""
+        """Return the mean over A and B, and half the signed difference."""
         return 0.5 * (plain[first] + plain[second]), 0.5 * (signed.take(first, axis=1) - signed.take(second, axis=1))
 
     total = split((x - y).sum(axis=0), s @ x - t @ y)
@@ -264,7 +264,7 @@ def _difference_sums(products: _PairProducts, s: FloatArray, t: FloatArray, pair
 
 
 def _signed_sums(signs: FloatArray, values: FloatArray) -> FloatArray:
-    """Signs (swaps x items) times values (items x anything), for little where a swap has one sign for all items."""
+    """Multiply signs (swaps x items) and values (items x anything); fast if each swap has one sign."""
     if (signs == signs[:, :1]).all():
         return np.asarray(signs[:, :1] * values.sum(axis=0), dtype=np.float64)
     return np.asarray(signs @ values, dtype=np.float64)
@@ -273,7 +273,7 @@ def _signed_sums(signs: FloatArray, values: FloatArray) -> FloatArray:
 def _p_values(sums: _DifferenceSums, sign: float) -> FloatArray:
     (shared, own), (even, odd) = sums.total, sums.squares
     squares = even + sign * odd
-    # Swaps can make two systems the same. Sum and squares are then rounding, and their ratio must be near 0, not noise.
+    # Swaps can make two systems equal. Sum and squares are then rounding, and z must be near 0.
     np.maximum(squares, 100 * _MIN_VARIANCE * sums.size + np.finfo(np.float64).tiny, out=squares)
     z = -shared - sign * own
     z /= np.sqrt(squares, out=squares)
@@ -285,13 +285,13 @@ def _system_pairs(systems: int) -> Iterator[tuple[int, int]]:
 
 
 def _arrange_groups(table: FloatArray, grouping: Grouping) -> FloatArray:
-    """Groups x cells out of items x systems."""
+    """Rearrange items x systems as groups x cells."""
     if grouping == "pooled":
         return table.reshape(1, -1)
     return table.T if grouping == "within_system" else table
 
 
 def _rank_scores(values: FloatArray) -> FloatArray:
-    """Ranks in the row, from about -0.5 to 0.5."""
+    """Return ranks within rows, from about -0.5 to 0.5."""
     n = np.maximum((~np.isnan(values)).sum(axis=1, keepdims=True), 1)
     return np.asarray((rank_rows(values) - (n + 1) / 2) / n, dtype=np.float64)

@@ -1,8 +1,8 @@
-"""Which metrics to combine as control variates: forward selection, judged on items that taught nothing.
+"""Forward selection of metrics as control variates, with cross-fitted gains.
 
-Invariant: a prediction for an item comes from slopes fitted without its fold. They are the slopes of
-`regression.pooled_ridge` on the other folds (shared by all systems, an intercept for each), but from sums per fold, so
-that a candidate costs a small matrix and not a fit.
+Invariant: predictions for an item use slopes fitted without its fold: those of `regression.pooled_ridge` on the other
+folds (shared by all systems, an intercept for each), computed from sums per fold, so that a candidate costs a small
+matrix and not a fit.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from aliquot.stats.arrays import FloatArray, IntArray, Seed, centre_by_group, is
 
 @dataclass(frozen=True)
 class ForwardStep:
-    """What one more metric brings."""
+    """Gain of one more metric."""
 
-    metric: int  # which one, counted from 0
+    metric: int  # index of the metric
     alone: float  # its own correlation with people within systems (one pooled correlation of scores less system means)
     rho: float  # the same of the cross-fitted prediction from all metrics so far
-    r2: float  # share of the human variance within systems that this prediction removes on items it has not seen
-    gain: float  # r2 less that of the step before
+    r2: float  # share of the human variance within systems that this prediction removes on held-out items
+    gain: float  # r2 less that of the previous step
     se: float  # standard error of the gain, over items
 
 
 @dataclass(frozen=True)
 class ForwardSelection:
-    """The metrics chosen, in order, and the one that was not worth it."""
+    """Selected metrics in order, and the first rejected one."""
 
     steps: tuple[ForwardStep, ...]  # one per chosen metric
-    # the best of the rest, whose gain was below its standard error; None when all were taken, or the limit
+    # the best remaining metric, whose gain was below its standard error; None if all or `limit` were taken
     refused: ForwardStep | None
-    cells: int  # judged cells on which people and all metrics have scores
+    cells: int  # judged cells with scores of all metrics
     items: int  # items with such cells
-    folds: int  # parts into which the items were split
+    folds: int  # number of folds of items
 
     @property
     def chosen(self) -> tuple[int, ...]:
-        """The chosen metrics, counted from 0, best first."""
+        """Indices of the selected metrics, best first."""
         return tuple(step.metric for step in self.steps)
 
 
@@ -54,12 +54,12 @@ def forward_selection(
     limit: int | None = None,
     seed: Seed = 0,
 ) -> ForwardSelection:
-    """Add the metric that removes most human variance within systems, as long as it is worth it.
+    """Add the metric that removes most human variance within systems until the gain is insignificant.
 
     r2 is 1 - (variance of the cross-fitted residuals) / (variance of the human scores), both within systems: what the
-    regression estimator saves. The first metric whose gain is below `least` standard errors ends the search. The best
-    of many candidates flatters its gain a little: of 42 metrics of pure noise on 100 items, one gets in in a quarter of
-    all searches (with `least=2` in none of 60). `ridge` is in items, as in `regression.pooled_ridge`.
+    regression estimator saves. The search ends at the first gain below `least` standard errors. Selection inflates
+    gains a little: of 42 pure noise metrics on 100 items, one is selected in a quarter of all searches (with `least=2`
+    in none of 60). `ridge` is in items, as in `regression.pooled_ridge`.
 
     >>> rng = np.random.default_rng(0)
     >>> human = rng.normal(size=(200, 3)) + np.arange(3)
@@ -97,7 +97,7 @@ def forward_selection(
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """The common cells, in a row: scores less their system's mean, metrics scaled to unit variance."""
+    """Common cells in one dimension: scores centred by system, metrics scaled to unit variance."""
 
     x: FloatArray
     target: FloatArray
@@ -107,7 +107,7 @@ class _Cells:
 
 @dataclass(frozen=True, eq=False)
 class _FoldSums:
-    """For each fold, the ridge matrix and the products with the target over all other folds, and sums of its own."""
+    """For each fold, the ridge matrix and products with the target over the other folds, and sums of its own."""
 
     gram: FloatArray
     product: FloatArray
@@ -138,7 +138,7 @@ def _collect_cells(metrics: FloatArray, human: FloatArray) -> _Cells:
 
 
 def _fold_sums(cells: _Cells, split: IntArray, ridge: float) -> _FoldSums:
-    """Sums over all folds but one, centred on those folds' own system means, as `pooled_ridge` would."""
+    """Compute sums over all folds but one, centred on those folds' own system means, as `pooled_ridge` does."""
     systems, k = int(cells.system.max()) + 1, cells.x.shape[1]
     grams, products = [], []
     own: list[tuple[FloatArray, FloatArray, float]] = []
@@ -167,15 +167,15 @@ def _fold_sums(cells: _Cells, split: IntArray, ridge: float) -> _FoldSums:
 
 
 def _slopes(sums: _FoldSums, metrics: list[int]) -> FloatArray:
-    """Slopes of some metrics for each fold, from the other folds."""
+    """Return slopes of some metrics for each fold, from the other folds."""
     gram = sums.gram[:, metrics][:, :, metrics]
-    # Without ridge, metrics that repeat each other leave the slopes open; the smallest are taken.
+    # Without ridge, collinear metrics leave slopes unidentified; the smallest are taken.
     slopes: FloatArray = (np.linalg.pinv(gram, hermitian=True) @ sums.product[:, metrics, None])[:, :, 0]
     return slopes
 
 
 def _residual_squares(sums: _FoldSums, metrics: list[int]) -> float:
-    """Sum of squares of `_cross_fitted_residual` from sums: |y - Xb|^2 by fold, less that of the systems' means."""
+    """Return the sum of squares of `_cross_fitted_residual`: |y - Xb|^2 by fold, less that of system means."""
     slopes = _slopes(sums, metrics)
     cross = np.einsum("fk,fk->", slopes, sums.own_product[:, metrics])
     square = np.einsum("fk,fkl,fl->", slopes, sums.own_gram[:, metrics][:, :, metrics], slopes)
@@ -184,7 +184,7 @@ def _residual_squares(sums: _FoldSums, metrics: list[int]) -> float:
 
 
 def _cross_fitted_residual(cells: _Cells, split: IntArray, sums: _FoldSums, metrics: list[int]) -> FloatArray:
-    """What cross-fitted slopes of some metrics leave of the target, less its mean in each system."""
+    """Return residuals of the target for cross-fitted slopes, centred by system."""
     slopes = _slopes(sums, metrics)
     predicted = np.einsum("ck,ck->c", cells.x[:, metrics], slopes[split[cells.item]])
     return centre_by_group(cells.system, cells.target - predicted)
@@ -205,6 +205,6 @@ def _forward_step(
 
 
 def _correlation(x: FloatArray, y: FloatArray) -> float:
-    """Of scores less their system means."""
+    """Return the correlation of centred scores."""
     scale = float(np.sqrt((x @ x) * (y @ y)))
     return float(x @ y) / scale if scale > 0 else float("nan")

@@ -1,6 +1,6 @@
-"""Does one metric agree with people better than another, or by luck?
+"""Permutation tests of whether one metric agrees with people better than another.
 
-Invariant: all metrics are compared on the same cells, those that people and every metric have.
+Invariant: all metrics are compared on the cells that people and every metric have.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Statistic = Literal["pearson", "spearman", "pairwise_accuracy", "spa"]
 SwapUnit = Literal["both", "cells", "items", "systems"]
 
 _BLOCK = 256
-"""Swaps drawn at a time; fixed, because the random numbers depend on it."""
+"""Swaps per block; fixed, because random numbers depend on it."""
 
 _TIE = 1e-9
 """Difference of two correlations that is rounding."""
@@ -33,9 +33,9 @@ _TIE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class MetricTests:
-    """Correlations of K metrics with people, and which is significantly better than which."""
+    """Correlations of K metrics with people, with pairwise p-values."""
 
-    values: FloatArray  # the statistic of every metric; NaN where undefined
+    values: FloatArray  # statistic of every metric; NaN where undefined
     p: FloatArray  # metrics x metrics, one-sided; p[a, b] small means a is better. NaN where either value is
     cells: int  # common cells of people and all metrics
     items: int  # items with such cells
@@ -56,15 +56,15 @@ def compare_metrics(
 ) -> MetricTests:
     """Test for all pairs of metrics whether one agrees with people better (Deutsch et al. 2021, PERM-BOTH).
 
-    The metrics are standardised, then in each of B permutations the scores of A and B change places at random:
-    p = (b + 1) / (B + 1), b the number of permutations in which A' leads B' by more than A leads B, those that equal it
-    counting half. All pairs see the same swaps. "both", the paper's PERM-BOTH, swaps whole systems and whole items,
-    each with probability 1/2. "cells" swaps every cell by itself; WMT's metrics task calls that PERM-BOTH. For WMT's
-    system level give the system means as a table of one item, with "cells".
+    The metrics are standardised, then in each of B permutations the scores of A and B are swapped at random: p = (b +
+    1) / (B + 1), b the number of permutations in which A' exceeds B' by more than A exceeds B, ties half. All pairs
+    share the swaps. "both", the paper's PERM-BOTH, swaps whole systems and whole items, each with probability 1/2.
+    "cells" swaps every cell independently; WMT's metrics task calls that PERM-BOTH. For WMT's system level give the
+    system means as a table of one item, with "cells".
 
-    What is tested is that the two metrics are exchangeable in what is swapped. A metric that favours some systems is
-    not so from item to item: at the system level all swaps but "systems" then call too many differences significant
-    (two equally good metrics with such likes as large as their noise: 35 of 100 at 0.05, with "systems" 8).
+    The null hypothesis is exchangeability of the two metrics in the swapped units. A metric that favours some systems
+    violates it for items: at the system level all swaps but "systems" then call too many differences significant (two
+    equally good metrics with biases as large as their noise: 35 of 100 at 0.05, with "systems" 8).
 
     `statistic` is "pearson" or "spearman" (at the item levels scores are ranked in the group before they are swapped);
     at level "system_means" also "pairwise_accuracy" (metric ties half) or "spa" (with analytic p-values).
@@ -99,10 +99,10 @@ def compare_metrics(
 
 
 def compare_item_values(values: FloatArray, permutations: int = 1000, seed: Seed = 0) -> MetricTests:
-    """Test whether the mean of a per-item statistic is greater for one metric, swapping whole items.
+    """Test whether the mean of a per-item statistic differs between metrics, by swapping whole items.
 
-    For what is computed within items and then averaged, such as `item_tie_accuracies` (with each metric's own threshold
-    kept). This is the paired sign-flip test on the items where both metrics are defined.
+    For statistics averaged over items, such as `item_tie_accuracies` (with each metric's own threshold fixed): the
+    paired sign-flip test on the items where both metrics are defined.
 
     >>> tests = compare_item_values(np.array([[1.0, 0.0], [0.5, 0.0], [0.7, 0.2], [0.9, 0.1], [1.0, 0.9]]), 999)
     >>> tests.values.round(2), bool(tests.p[0, 1] < 0.05)
@@ -118,9 +118,9 @@ def compare_item_values(values: FloatArray, permutations: int = 1000, seed: Seed
 
 
 def metric_clusters(tests: MetricTests, alpha: float = 0.05, rule: ClusterRule = "any") -> IntArray:
-    """Number the clusters of metrics that are not told apart, 1 = best (docs/methods.md, section 5).
+    """Number the clusters of metrics without significant differences, 1 = best (docs/methods.md, section 5).
 
-    Metrics without a value share the last cluster; nothing is corrected for the number of pairs.
+    Metrics without a value share the last cluster; p-values are not adjusted for multiple comparisons.
 
     >>> p = np.array([[0.5, 0.3, 0.01], [0.7, 0.5, 0.2], [0.99, 0.8, 0.5]])
     >>> metric_clusters(MetricTests(np.array([0.9, 0.8, 0.1]), p, 10, 5, 2, 999, "both"))
@@ -156,7 +156,7 @@ def _choose_statistic(
 
 
 def _cut_to_common_cells(metrics: FloatArray, human: FloatArray) -> MetricScores:
-    """Cut to the cells that people and all metrics have, and standardise every metric over them."""
+    """Restrict to the cells of people and all metrics, and standardise every metric over them."""
     validate_metric_stack(metrics, human)
     if len(metrics) < 2:
         raise OptionError(f"there are {len(metrics)} metrics; give at least 2 to compare")
@@ -170,7 +170,7 @@ def _cut_to_common_cells(metrics: FloatArray, human: FloatArray) -> MetricScores
     present = ~missing[cut]
     centred = cut_metrics - cut_metrics[:, present].mean(axis=1)[:, None, None]
     spread = centred[:, present].std(axis=1)
-    # A constant keeps nothing, not even the rounding of its mean.
+    # A constant metric becomes exactly 0, without rounding of its mean.
     varies = ~is_negligible(spread, np.abs(cut_metrics[:, present]).max(axis=1))
     scale = np.where(varies, 1.0 / np.where(varies, spread, 1.0), 0.0)
     return MetricScores(human[cut] + blank, centred * scale[:, None, None])
@@ -179,7 +179,7 @@ def _cut_to_common_cells(metrics: FloatArray, human: FloatArray) -> MetricScores
 def _draw_signs(
     swap: SwapUnit, size: tuple[int, int], permutations: int, rng: np.random.Generator
 ) -> Iterator[FloatArray]:
-    """Random signs of the cells, swaps x items x systems."""
+    """Yield random signs of the cells, swaps x items x systems."""
     items, systems = size
     for done in range(0, permutations, _BLOCK):
         block = min(_BLOCK, permutations - done)

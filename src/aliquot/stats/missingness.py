@@ -1,9 +1,9 @@
-"""Do the cells that are missing differ from those that are there?
+"""Tests of whether cells are missing at random.
 
-Two tests. `missingness_test` asks whether gaps go with a covariate: the score test of a logistic regression of "is
-there" on the covariate with an effect of each column, its variance from independent units (items, or documents), so
-that units that are missing as a whole count once. `cochran_q_test` asks whether some columns have more gaps than
-others: Cochran's Q, in the form of Mantel and Haenszel that allows for rows in which not every column was asked for.
+`missingness_test`: are gaps related to a covariate? The score test of a logistic regression of presence on the
+covariate with column effects, its variance over independent units (items, or documents), so that units missing as a
+whole count once. `cochran_q_test`: do some columns have more gaps? Cochran's Q in the Mantel-Haenszel form, which
+allows for rows in which not every column was requested.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from scipy.special import chdtrc, stdtr
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, max_abs, snap_to_zero
 
 MIN_CELLS = 5
-"""Gaps, and cells that are there, from which a column is tested."""
+"""Minimum number of missing and of present cells for a column to be tested."""
 
 
 @dataclass(frozen=True, eq=False)
 class MissingnessTest:
-    """For each column: by how much missing cells exceed the others (in standard deviations), and a two-sided p-value.
+    """By column: difference of missing from present cells (in standard deviations), and two-sided p-value.
 
-    NaN where there are too few cells of one kind to say.
+    NaN where there are too few missing or present cells.
     """
 
     difference: FloatArray
@@ -51,7 +51,7 @@ def missingness_test(covariate: FloatArray, present: BoolArray, asked: BoolArray
     np.add.at(by_unit, units, contribution)
     size = np.sqrt((by_unit**2).sum(axis=0))
     z = np.divide(by_unit.sum(axis=0), size, out=np.zeros_like(size), where=size > 0)
-    freedom = np.maximum(_count_units(missing, units) - 1.0, 1.0)  # a sum over few gaps is not normal
+    freedom = np.maximum(_count_units(missing, units) - 1.0, 1.0)  # few gaps: t instead of normal
     mean = [
         (np.where(part, centred, 0.0).sum(axis=0)) / np.maximum(part.sum(axis=0), 1) for part in (missing, observed)
     ]
@@ -68,7 +68,7 @@ def _count_units(cells: BoolArray, units: IntArray) -> FloatArray:
 
 
 def cochran_q_test(present: BoolArray, asked: BoolArray) -> float:
-    """Return the p-value that all columns are missing equally often, given how many of each row's cells are there.
+    """Return the p-value of equal missingness of all columns, given each row's number of present cells.
 
     >>> present = np.ones((30, 3), dtype=bool)
     >>> present[:12, 0] = False
