@@ -1,10 +1,10 @@
-"""System means from any set of judged cells: a random effect of each item, absorbed in closed form.
+"""System means from any set of judged cells, with a random effect of each item in closed form.
 
-Residuals are n x M, NaN = not judged, centred or not. The model is r_is = mu_s + u_i + e_is, u_i ~ N(0, su2) the item's
-own difficulty, e_is ~ N(0, s2). Per item with m_i judged systems V_i^-1 = (I - rho_i 11') / s2 with
-rho_i = su2 / (s2 + m_i su2), so that the normal equations need one pass over the cells and one M x M solve
-(docs/methods.md, section 8). Invariant: where every item is judged for all systems, the means are the weighted means.
-Weights are of items (n), or of cells (n x M) where a system's probabilities are its own.
+Residuals are n x M, NaN = not judged. The model is r_is = mu_s + u_i + e_is, u_i ~ N(0, su2) the item's difficulty,
+e_is ~ N(0, s2). Per item with m_i judged systems V_i^-1 = (I - rho_i 11') / s2 with rho_i = su2 / (s2 + m_i su2), so
+that the normal equations need one pass over the cells and one M x M solve (docs/methods.md, section 8). Invariant:
+where every item is judged for all systems, the means are the weighted means. Weights are of items (n), or of cells (n x
+M) where probabilities differ by system.
 """
 
 from __future__ import annotations
@@ -13,19 +13,17 @@ import numpy as np
 
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, max_abs, snap_to_zero
 
-POOLED_CELLS = 8.0  # cells that the variance common to all systems counts as
-_PRIOR_PAIRS = (
-    12.0  # pairs of cells that count as much as the guess of no item effect, as for documents in design_variance
-)
+POOLED_CELLS = 8.0  # prior weight of the pooled variance, in cells
+_PRIOR_PAIRS = 12.0  # prior weight of no item effect, in pairs of cells, as for documents in design_variance
 
 
 def as_cell_weights(weight: FloatArray) -> FloatArray:
-    """Weights as they multiply cells: those of items in a column, those of cells as they are."""
+    """Return weights that broadcast to cells: those of items as a column, those of cells unchanged."""
     return weight if weight.ndim == 2 else weight[:, None]
 
 
 def _item_weights(weight: FloatArray, present: BoolArray) -> FloatArray:
-    """Weights of items: of cells, the mean over those that are judged."""
+    """Return weights of items: the mean of cell weights over judged cells."""
     if weight.ndim == 1:
         return weight
     mean: FloatArray = np.where(present, weight, 0.0).sum(axis=1) / np.maximum(present.sum(axis=1), 1)
@@ -33,7 +31,7 @@ def _item_weights(weight: FloatArray, present: BoolArray) -> FloatArray:
 
 
 def centre_by_system(residual: FloatArray, weight: FloatArray) -> FloatArray:
-    """Residuals less each system's weighted mean; 0 where not judged.
+    """Subtract each system's weighted mean; 0 where not judged.
 
     >>> centre_by_system(np.array([[1.0, np.nan], [3.0, 5.0]]), np.ones(2)).tolist()
     [[-1.0, 0.0], [1.0, 0.0]]
@@ -46,7 +44,7 @@ def centre_by_system(residual: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def item_share(residual: FloatArray, weight: FloatArray) -> float:
-    """The item's share of the residual variance, su2 / (su2 + s2), shrunk to 0 where few items tell, never negative.
+    """Return the item's share of the residual variance, su2 / (su2 + s2), shrunken to 0 for few items, at least 0.
 
     >>> rng = np.random.default_rng(0)
     >>> cells = rng.normal(size=(4000, 1)) + rng.normal(size=(4000, 3))
@@ -67,7 +65,7 @@ def item_share(residual: FloatArray, weight: FloatArray) -> float:
 
 
 def item_effect_means(residual: FloatArray, weight: FloatArray, share: float) -> tuple[FloatArray, FloatArray]:
-    """Generalised least squares means of the systems, and each item's influence on them (n x M).
+    """Return generalised least squares means of the systems, and each item's influence on them (n x M).
 
     `share` is the item's share of the variance. The influences of a system sum to 0 and their squares estimate the
     variance of its mean: a_i' = A^-1 w_i V_i^-1 (r_i - mu), A the sum of the w_i V_i^-1. Systems never judged are NaN.
@@ -93,10 +91,10 @@ def item_effect_means(residual: FloatArray, weight: FloatArray, share: float) ->
 
 
 def cell_covariance(residual: FloatArray, weight: FloatArray) -> FloatArray:
-    """Covariance over items of all pairs of systems, from the items judged for both; M x M, NaN for systems without.
+    """Return the covariance over items of all pairs of systems, M x M, from the items judged for both.
 
-    Variances are those of each system's own cells (divisor n_s - 1). Covariances of pairs with few common items are
-    drawn towards the correlation common to all pairs.
+    Variances are those of each system's own cells (divisor n_s - 1), NaN below two. Correlations of pairs with few
+    common items are shrunken towards the common correlation.
 
     >>> cell_covariance(np.array([[1.0, 2.0], [3.0, 6.0]]), np.ones(2)).tolist()
     [[2.0, 4.0], [4.0, 8.0]]
@@ -125,10 +123,10 @@ def cell_covariance(residual: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def pooling_factors(variance: FloatArray, counts: IntArray) -> FloatArray:
-    """Factors for standard deviations that draw the variances of systems with few cells towards the common one.
+    """Return factors that shrink standard deviations of systems with few cells towards the common one.
 
-    A handful of skewed scores has often not seen the tail that other systems show. The common variance counts as
-    `POOLED_CELLS` cells, so that it matters below about 30 cells and vanishes above.
+    Few skewed scores often miss the tail that other systems show. The common variance counts as `POOLED_CELLS` cells,
+    so that it matters below about 30 cells.
 
     >>> pooling_factors(np.array([1.0, 1.0]), np.array([5, 500])).tolist()
     [1.0, 1.0]
@@ -141,11 +139,11 @@ def pooling_factors(variance: FloatArray, counts: IntArray) -> FloatArray:
 
 
 def shrink_to_common_mean(values: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Means of systems drawn towards their common mean, all by the same share.
+    """Shrink the means of systems towards their common mean, all by the same share.
 
-    The largest of many noisy estimates is too large. The share kept is the variance of the estimates beyond their
-    errors (moments), at least a twentieth. It is the same for all systems, so that a system with few cells, whose
-    error is large, is not ruled out by being drawn further than the others.
+    The largest of many noisy estimates is biased upwards. The share is the variance of the estimates in excess of their
+    errors (moments), at least a twentieth; equal for all systems, so that a system with few cells and a large error is
+    not ruled out by stronger shrinkage.
 
     >>> shrink_to_common_mean(np.array([0.0, 2.0]), np.zeros((2, 2))).tolist()
     [0.0, 2.0]
@@ -161,7 +159,7 @@ def shrink_to_common_mean(values: FloatArray, covariance: FloatArray) -> FloatAr
 
 
 def nearest_covariance(covariance: FloatArray) -> FloatArray:
-    """The nearest covariance matrix without negative eigenvalues (pairwise covariances may not fit); NaN stays.
+    """Return the nearest positive semidefinite matrix (pairwise covariances may be inconsistent); NaN is kept.
 
     >>> nearest_covariance(np.array([[1.0, 2.0], [2.0, 1.0]])).round(3).tolist()
     [[1.5, 1.5], [1.5, 1.5]]
@@ -179,7 +177,7 @@ def nearest_covariance(covariance: FloatArray) -> FloatArray:
 
 
 def item_overlap(present: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Items of each system, and for every pair the share of the smaller system's items that the other has too.
+    """Return items of each system, and for every pair the shared fraction of the smaller system's items.
 
     >>> item_overlap(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]))[1].tolist()
     [[1.0, 0.5], [0.5, 1.0]]

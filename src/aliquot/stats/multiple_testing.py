@@ -1,4 +1,4 @@
-"""p-values of many comparisons at once: two-sided values, Benjamini-Hochberg, Holm, Sidak, step-down max-t."""
+"""Multiple testing: two-sided p-values, Benjamini-Hochberg, Holm, Sidak, step-down max-t."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _CHUNK = 1 << 22  # numbers that a temporary array may hold
 def adjust_p_values(p: FloatArray, method: str = "holm") -> FloatArray:
     """Adjust a family of p-values.
 
-    bh: p'_(i) = min_{j >= i} m p_(j) / j; of the differences named at p' < alpha, at most a share alpha is expected to
-    be false (Benjamini and Hochberg 1995), for independent or positively dependent tests. holm: step-down,
-    p'_(i) = min(1, max_{j <= i} (m - j + 1) p_(j)) (Holm 1979), valid whatever the dependence. sidak:
-    p' = 1 - (1 - p)^m, exact for independent tests. m counts the tests that have a p-value; NaN stays NaN.
+    bh: p'_(i) = min_{j >= i} m p_(j) / j, controls the false discovery rate (Benjamini and Hochberg 1995) for
+    independent or positively dependent tests. holm: step-down, p'_(i) = min(1, max_{j <= i} (m - j + 1) p_(j)) (Holm
+    1979), valid under any dependence. sidak: p' = 1 - (1 - p)^m, exact for independent tests. m counts the finite
+    p-values; NaN stays NaN.
 
     >>> adjust_p_values(np.array([0.01, 0.04, np.nan]), "sidak").round(4)
     array([0.0199, 0.0784,    nan])
@@ -53,7 +53,7 @@ def adjust_p_values(p: FloatArray, method: str = "holm") -> FloatArray:
 
 
 def choose_adjustment(adjust: str | None, rule: str) -> str:
-    """Return the adjustment for all pairs: bh by default, none by the rule `published`, which tests each pair alone."""
+    """Return the adjustment of all pairs: bh by default, none with the rule `published`, which tests pairs alone."""
     if adjust is not None and adjust not in PAIR_ADJUSTMENTS:
         raise unknown_name("adjustment", adjust, PAIR_ADJUSTMENTS)
     if rule == "published" and adjust not in (None, "none"):
@@ -62,7 +62,7 @@ def choose_adjustment(adjust: str | None, rule: str) -> str:
 
 
 def rejected_by_bh(p: FloatArray, alpha: float) -> BoolArray:
-    """Whether each p-value is below `alpha` after Benjamini and Hochberg's adjustment over its row; NaN takes no part.
+    """Return where p-values are below `alpha` after Benjamini and Hochberg's adjustment over the row; NaN is ignored.
 
     >>> rejected_by_bh(np.array([[0.01, 0.04, 0.03], [0.01, 0.06, 0.05]]), 0.05)
     array([[ True,  True,  True],
@@ -80,7 +80,7 @@ def rejected_by_bh(p: FloatArray, alpha: float) -> BoolArray:
 
 
 def two_sided_p(p: FloatArray) -> FloatArray:
-    """Two-sided p-values of all pairs from one-sided ones: min(1, 2 min(p_ab, p_ba)); 1 on the diagonal.
+    """Return two-sided p-values from one-sided ones: min(1, 2 min(p_ab, p_ba)); 1 on the diagonal.
 
     >>> two_sided_p(np.array([[0.5, 0.02], [0.98, 0.5]]))
     array([[1.  , 0.04],
@@ -112,10 +112,10 @@ def adjust_by_max_t(
 ) -> FloatArray:
     """Adjust the two-sided p-values of all pairs by step-down max-t (Westfall and Young 1993).
 
-    Each p becomes the statistic |t| that has it with `freedom` degrees of freedom. Under equal means the largest
-    statistic of a set of pairs is drawn from N(0, C) over the means, with a common chi-square divisor of the fewest
-    degrees of freedom. The largest observed statistic is compared with the maximum over all pairs, the next with the
-    maximum over the pairs that are left, and so on. Where a pair has no variance, Holm's adjustment takes its place.
+    Each p becomes the statistic |t| with `freedom` degrees of freedom. Under equal means the largest statistic of a set
+    of pairs is simulated from N(0, C) over the means, with a common chi-square divisor of the fewest degrees of
+    freedom. The largest observed statistic is compared with the maximum over all pairs, the next with the maximum over
+    the remaining pairs, and so on. If a pair has no variance, Holm's adjustment is used.
     """
     first, second = np.triu_indices(len(p), 1)
     variance = np.diag(covariance)[first] + np.diag(covariance)[second] - 2 * covariance[first, second]
@@ -125,7 +125,7 @@ def adjust_by_max_t(
     result, tested = p.copy(), int(np.isfinite(value).sum())
     if tested < 2:
         return result
-    if len(use) < tested:  # some pairs showed no variance, so that no joint distribution covers all
+    if len(use) < tested:  # some pairs have no variance: there is no joint distribution of all
         return adjust_pairs(p, "holm")
     least = float(np.nanmin(np.broadcast_to(freedom, p.shape)[first, second][use]))
     statistic = np.abs(stdtrit(least, value[use] / 2)) if np.isfinite(least) else np.abs(ndtri(value[use] / 2))
@@ -151,7 +151,7 @@ def adjust_by_max_t(
 
 
 def significantly_better(values: FloatArray, p: FloatArray, alpha: float) -> BoolArray:
-    """Pairs in which the row has the higher value and the two-sided p is below alpha; NaN is neither."""
+    """Return pairs in which the row has the higher value and the two-sided p is below alpha; False for NaN."""
     with np.errstate(invalid="ignore"):
         better: BoolArray = (values[:, None] > values[None, :]) & (np.nan_to_num(p, nan=1.0) < alpha)
     return better

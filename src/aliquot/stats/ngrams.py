@@ -1,11 +1,10 @@
 """Clipped n-gram matches between all texts of an item, for many items at once.
 
-A text is a run of positive integer symbols (words, characters). For texts a and b the clipped matches of order k are
-the sum over distinct k-grams of min(count in a, count in b), the one quantity that BLEU, chrF and the Dice coefficient
-need. Every n-gram is counted once per text, never once per pair, and nothing is hashed: counts are exact. How: all
-n-grams of the longest order are packed into integers, `item | symbol 1 | ... | symbol n | text`, and sorted once.
-Shorter n-grams are prefixes of longer ones, so the same sorted array has the n-grams of every order side by side. A
-table of counts, n-gram by text, then gives all pairs of an item in one matrix product.
+A text is a sequence of positive integer symbols (words, characters). For texts a and b the clipped matches of order k
+are the sum over distinct k-grams of min(count in a, count in b), which BLEU, chrF and the Dice coefficient need. Every
+n-gram is counted once per text, not once per pair, and counts are exact (no hashing): all n-grams of the longest order
+are packed into integers, `item | symbol 1 | ... | symbol n | text`, and sorted once. Shorter n-grams are prefixes, so
+the same array serves every order. A table of counts, n-gram by text, gives all pairs of an item in one matrix product.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _WORD_BITS = 64
 
 
 class _BitField(NamedTuple):
-    """Where a field lies: in which word, how many bits from its end, and how wide."""
+    """Position of a field: word, bits from its end, and width in bits."""
 
     word: int
     shift: int
@@ -34,7 +33,7 @@ class _BitField(NamedTuple):
 
 
 _CHUNK = 1 << 20
-"""Cells of a table of counts held at once: bounds memory when an item has very many texts."""
+"""Cells of a table of counts held at once, which bounds memory for items with many texts."""
 
 
 def ngram_totals(lengths: IntArray, order: int) -> IntArray:
@@ -51,9 +50,9 @@ def ngram_totals(lengths: IntArray, order: int) -> IntArray:
 def clipped_matches(symbols: IntArray, lengths: IntArray, order: int) -> FloatArray:
     """Count the n-grams that the texts of an item share, each as often as the text that has fewer of them.
 
-    `symbols` are positive, one text after the other; `lengths` (items by texts, row-major) says how many each text has,
-    0 for an absent one. Returns orders 1 to `order` by items by texts by texts; the diagonal counts a text's n-grams.
-    The texts "1 2 1" and "1 1 2" of one item share three symbols and one pair of neighbours, "1 2":
+    `symbols` are positive, concatenated texts; `lengths` (items x texts, row-major) are their numbers of symbols, 0 for
+    an absent text. Returns orders 1 to `order` x items x texts x texts; the diagonal counts a text's n-grams. The texts
+    "1 2 1" and "1 1 2" of one item share three symbols and one bigram, "1 2":
 
     >>> clipped_matches(np.array([1, 2, 1, 1, 1, 2]), np.array([[3, 3]]), 2)[:, 0].tolist()
     [[[3.0, 3.0], [3.0, 3.0]], [[2.0, 1.0], [1.0, 2.0]]]
@@ -96,7 +95,7 @@ class _SortedNgrams:
         return ((self.words[place.word][rows] >> np.uint64(place.shift)) & mask).view(np.int64)
 
     def starts(self, index: int) -> IntArray:
-        """Where the fields up to and including `index` differ from those of the n-gram before."""
+        """Return where the fields up to and including `index` differ from those of the previous n-gram."""
         place = self.places[index]
         prefix = self.words[place.word] >> np.uint64(place.shift)
         changed: BoolArray = np.empty(prefix.size, dtype=np.bool_)
@@ -107,13 +106,13 @@ class _SortedNgrams:
         return np.flatnonzero(changed)
 
     def shared(self, k: int) -> tuple[IntArray, IntArray, IntArray]:
-        """List the n-grams of `k` symbols that occur more than once in their item.
+        """Return the n-grams of `k` symbols that occur more than once in their item.
 
-        The item of each, ascending; how often each occurs; and the columns of the texts where, in the same order.
+        Their items (ascending), counts, and the columns of their texts in the same order.
         """
         starts = self.starts(k)
         sizes = np.diff(starts, append=self.words[0].size)
-        # a zero symbol is the void behind the end of a text: no n-gram of this order
+        # A zero symbol is padding behind the end of a text: no n-gram of this order.
         repeated = (sizes > 1) & (self.field(k, starts) > 0)
         return self.field(0, starts[repeated]), sizes[repeated], self.field(-1, np.repeat(repeated, sizes))
 
@@ -139,7 +138,7 @@ def _sorted_ngrams(symbols: IntArray, lengths: IntArray, order: int) -> _SortedN
 
 
 def _symbols_ahead(symbols: IntArray, remaining: IntArray, k: int) -> IntArray:
-    """The symbol `k` positions further on, or 0 behind the end of the text; `left` counts what remains of it."""
+    """Return the symbols `k` positions ahead, 0 behind the end of the text; `remaining` counts symbols to the end."""
     if k == 0:
         return symbols
     ahead = np.zeros_like(symbols)
@@ -148,7 +147,7 @@ def _symbols_ahead(symbols: IntArray, remaining: IntArray, k: int) -> IntArray:
 
 
 def _lay_out_fields(widths: list[int]) -> list[_BitField]:
-    """Lay fields of the given bit widths into as few words as go, none across a border.
+    """Assign fields of the given bit widths to as few words as possible, without crossing word borders.
 
     >>> [tuple(place) for place in _lay_out_fields([4, 40, 40])]
     [(0, 40, 4), (0, 0, 40), (1, 0, 40)]
@@ -162,7 +161,7 @@ def _lay_out_fields(widths: list[int]) -> list[_BitField]:
 
 
 def _add_matches(matches: FloatArray, item: IntArray, sizes: IntArray, columns: IntArray) -> None:
-    """Add to `matches` (items by texts by texts) what the n-grams of one order give, in place."""
+    """Add the matches of the n-grams of one order to `matches` (items x texts x texts), in place."""
     for groups, counts in _count_tables(sizes, columns, matches.shape[1]):
         _add_products(matches, item[groups], counts > 0)
         most = counts.max(axis=0)
@@ -170,7 +169,7 @@ def _add_matches(matches: FloatArray, item: IntArray, sizes: IntArray, columns: 
 
 
 def _add_products(matches: FloatArray, item: IntArray, indicators: BoolArray) -> None:
-    """Add for each item the number of its columns in which both texts of a pair are marked."""
+    """Add for each item the number of columns in which both texts of a pair are marked."""
     items, first = np.unique(item, return_index=True)
     marks = indicators.astype(np.float64)
     borders = [*first.tolist(), item.size]
@@ -192,9 +191,9 @@ def _count_tables(sizes: IntArray, columns: IntArray, width: int) -> Iterator[tu
 
 
 def _further_levels(counts: IntArray, most: IntArray) -> BoolArray:
-    """Mark for each n-gram the texts that have it at least twice, thrice, ... up to the `most` of any text.
+    """Mark for each n-gram the texts with at least two, three, ..., `most` occurrences.
 
-    Together with "at least once", min becomes a product: min(x, y) is the number of levels that both x and y reach.
+    With "at least once" this makes min a product: min(x, y) is the number of levels that both x and y reach.
 
     >>> _further_levels(np.array([[3, 1], [2, 0]]), np.array([3, 1])).tolist()
     [[True, True], [True, False]]

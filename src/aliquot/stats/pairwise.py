@@ -1,6 +1,6 @@
-"""Comparing systems in pairs: p-values and the soft pairwise accuracy of a subset.
+"""Pairwise tests of systems, and soft pairwise accuracy of subsets.
 
-Invariant: every function sees the differences of two systems on the items where both have a score, and nothing else.
+Invariant: functions use only differences of two systems on the items where both have a score.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from aliquot.stats.arrays import (
 )
 
 _CHUNK = 1 << 22
-"""Numbers that a temporary array may hold."""
+"""Numbers in a temporary array."""
 
 _TIE = 1e-11
-"""Relative difference of two sums of the same numbers in another order that is taken for rounding."""
+"""Relative difference of sums of equal numbers in different orders."""
 
 _ROUNDING = 1e-14
-"""Difference of two scores, relative to the largest, that is rounding: means of the same judgments in another order."""
+"""Difference of two scores, relative to the largest, that is rounding: means of equal judgments in different orders."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class PairSums:
 
 
 def pairwise_sums(scores: FloatArray) -> PairSums:
-    """Sum the differences of every two systems, through matrix products (docs/methods.md, section 5).
+    """Compute sums of the differences of every two systems by matrix products (docs/methods.md, section 5).
 
     >>> sums = pairwise_sums(np.array([[3.0, 1.0], [2.0, 1.0], [np.nan, 9.0]]))
     >>> sums.total, sums.squares, sums.count
@@ -57,13 +57,13 @@ def pairwise_sums(scores: FloatArray) -> PairSums:
     validate_scores(scores)
     first, second = np.triu_indices(scores.shape[1], 1)
     centred, present = _centre_items(scores)
-    # Missing cells are 0 in both factors, so every product counts the items that both systems have.
+    # Missing cells are 0 in both factors, so that products are over common items.
     weight = present.astype(np.float64)
     sums, powers, shared = centred.T @ weight, (centred**2).T @ weight, weight.T @ weight
     total = (sums - sums.T)[first, second]
     norms = (powers + powers.T)[first, second]
     squares = norms - 2 * (centred.T @ centred)[first, second]
-    # Where systems are nearly the same the subtraction leaves rounding only; those few pairs are done directly.
+    # For nearly equal systems the subtraction leaves only rounding; those few pairs are computed directly.
     for pair in np.flatnonzero(squares <= 1e-4 * norms):
         difference = scores[:, first[pair]] - scores[:, second[pair]]
         total[pair], squares[pair] = np.nansum(difference), np.nansum(difference**2)
@@ -74,9 +74,9 @@ def pairwise_sums(scores: FloatArray) -> PairSums:
 
 
 def analytic_p(scores: FloatArray) -> FloatArray:
-    """One-sided p-values of all pairs, p_ab = 1 - Phi(sum d / sqrt(sum d^2)) (docs/methods.md, section 5).
+    """Return one-sided p-values of all pairs, p_ab = 1 - Phi(sum d / sqrt(sum d^2)) (docs/methods.md, section 5).
 
-    The limit of the sign-flip permutation test. Pairs without any difference or common items have 0.5.
+    The limit of the sign-flip permutation test. Pairs without differences or common items have 0.5.
 
     >>> analytic_p(np.array([[3.0, 1.0], [2.0, 1.0]])).round(3)
     array([[0.5 , 0.09],
@@ -88,10 +88,10 @@ def analytic_p(scores: FloatArray) -> FloatArray:
 
 
 def permutation_p(scores: FloatArray, permutations: int = 1000, seed: Seed = 0) -> FloatArray:
-    """One-sided p-values by the paired sign-flip test (docs/methods.md, section 5; Zouhar et al. 2025, appendix B).
+    """Return one-sided p-values by the paired sign-flip test (Zouhar et al. 2025, appendix B).
 
-    p = (b + 1) / (B + 1), b the number of the B random sign flips of d whose sum exceeds the observed one, those that
-    equal it counting half. All pairs see the same flips. As `analytic_p`, but p[a, b] + p[b, a] = (B + 2) / (B + 1).
+    p = (b + 1) / (B + 1), b the number of B random sign flips of d whose sum exceeds the observed one, ties half
+    (docs/methods.md, section 5). All pairs share the flips. As `analytic_p`, but p[a, b] + p[b, a] = (B + 2) / (B + 1).
 
     >>> p = permutation_p(np.array([[3.0, 1.0], [2.0, 1.0], [5.0, 1.0]] * 4), 199, seed=1)
     >>> float(p[0, 1])
@@ -101,7 +101,7 @@ def permutation_p(scores: FloatArray, permutations: int = 1000, seed: Seed = 0) 
         raise OptionError(f"permutations is {permutations}; give at least 1")
     sums, rng = pairwise_sums(scores), np.random.default_rng(seed)
     centred, present = _centre_items(scores)
-    # With every score there, flipping systems and subtracting is cheaper than flipping the differences of pairs.
+    # Without missing scores, flipping systems and subtracting is cheaper than flipping differences of pairs.
     flipped = centred if present.all() else pair_differences(scores)
     magnitude = np.abs(centred).sum(axis=0)
     tie = _TIE * (magnitude[sums.first] + magnitude[sums.second])
@@ -120,7 +120,7 @@ def permutation_p(scores: FloatArray, permutations: int = 1000, seed: Seed = 0) 
 
 
 def spa(p_subset: FloatArray, p_full: FloatArray) -> float:
-    """Soft pairwise accuracy, 1 - mean over pairs of |p_ab - p'_ab| (Zouhar et al. 2025, eq. 17).
+    """Return soft pairwise accuracy, 1 - mean over pairs of |p_ab - p'_ab| (Zouhar et al. 2025, eq. 17).
 
     >>> spa(np.array([[0.5, 0.2], [0.8, 0.5]]), np.array([[0.5, 0.1], [0.9, 0.5]]))
     0.9
@@ -132,9 +132,9 @@ def spa(p_subset: FloatArray, p_full: FloatArray) -> float:
 
 
 def prefix_spa(scores_in_order: FloatArray, p_full: FloatArray | None = None) -> FloatArray:
-    """Analytic soft pairwise accuracy of the first 1, 2, ..., N items, in one pass (docs/methods.md, section 6).
+    """Return analytic soft pairwise accuracy of the first 1, 2, ..., N items, in one pass (docs/methods.md, section 6).
 
-    Items stand in the order of the selection; `p_full` is by default that of all of them.
+    Items are in the order of the selection; `p_full` is by default that of all of them.
 
     >>> prefix_spa(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])).round(3)
     array([0.877, 0.782, 1.   ])
@@ -154,7 +154,7 @@ def prefix_spa(scores_in_order: FloatArray, p_full: FloatArray | None = None) ->
 
 @dataclass(frozen=True)
 class ExpectedAccuracy:
-    """The mean over simple random samples, its standard error, and the number of samples."""
+    """Mean over simple random samples, its standard error, and the number of samples."""
 
     value: float
     error: float
@@ -162,13 +162,13 @@ class ExpectedAccuracy:
 
 
 _SAMPLES_PER_BLOCK = 250
-"""Samples drawn between two looks at the error."""
+"""Samples drawn between two checks of the error."""
 
 
 def random_spa(
     scores: FloatArray, n: int, seed: Seed = 0, *, error: float = 3e-4, most: int = 20_000
 ) -> ExpectedAccuracy:
-    """Analytic soft pairwise accuracy that a simple random sample of n items has on average (section 6).
+    """Return the expected analytic soft pairwise accuracy of a simple random sample of n items (section 6).
 
     Samples are drawn until the standard error of the mean is at most `error`, at least 500 and at most `most`. Scores
     must be complete. One matrix product gives the sums of a block of samples.
@@ -198,7 +198,7 @@ def random_spa(
 
 
 def pair_differences(scores: FloatArray) -> FloatArray:
-    """Differences d = y_a - y_b of every pair on every item, 0 where either score is missing.
+    """Return differences d = y_a - y_b of every pair on every item, 0 where either score is missing.
 
     >>> pair_differences(np.array([[3.0, 1.0, np.nan]]))
     array([[2., 0., 0.]])
@@ -210,7 +210,7 @@ def pair_differences(scores: FloatArray) -> FloatArray:
 
 
 def spa_from_sums(total: FloatArray, squares: FloatArray, p_full: FloatArray) -> FloatArray:
-    """Analytic soft pairwise accuracy of many subsets, from sums of d and of d^2, subsets x pairs (section 6).
+    """Return analytic soft pairwise accuracy of many subsets, from sums of d and d^2, subsets x pairs (section 6).
 
     >>> spa_from_sums(np.array([[0.0]]), np.array([[2.0]]), np.array([[0.5, 0.1], [0.9, 0.5]]))
     array([0.6])
@@ -226,7 +226,7 @@ def spa_from_sums(total: FloatArray, squares: FloatArray, p_full: FloatArray) ->
 
 
 def _centre_items(scores: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Scores less the item's mean, 0 where missing: the same differences with smaller numbers to round."""
+    """Centre scores by item, 0 where missing: the same differences with smaller numbers to round."""
     present = ~np.isnan(scores)
     filled = np.where(present, scores, 0.0)
     mean = filled.sum(axis=1, keepdims=True) / np.maximum(present.sum(axis=1, keepdims=True), 1)
@@ -239,7 +239,7 @@ def _p_values(total: FloatArray, squares: FloatArray) -> FloatArray:
 
 
 def _fill_p_matrix(sums: PairSums, upper: FloatArray, lower: FloatArray) -> FloatArray:
-    """Write the pairs' p-values above and below the diagonal."""
+    """Fill a matrix with the pairs' p-values above and below the diagonal, 0.5 on it."""
     p_values = np.full((sums.systems, sums.systems), 0.5)
     p_values[sums.first, sums.second] = upper
     p_values[sums.second, sums.first] = lower
@@ -249,20 +249,20 @@ def _fill_p_matrix(sums: PairSums, upper: FloatArray, lower: FloatArray) -> Floa
 WilcoxonMethod = Literal["auto", "asymptotic"]
 
 MAX_EXACT_UNTIED = 50
-"""Common items up to which "auto" takes the exact distribution when no differences tie and none is 0."""
+"""Number of common items up to which "auto" uses the exact distribution without ties and zeros."""
 
 MAX_EXACT_TIED = 13
-"""The same otherwise."""
+"""The same with ties or zeros."""
 
 
 def wilcoxon_p(scores: FloatArray, method: WilcoxonMethod = "auto", *, all_digits: bool = False) -> FloatArray:
-    """One-sided p-values of all pairs by Wilcoxon's signed-rank test (Zouhar et al. 2025, Algorithm 1).
+    """Return one-sided p-values of all pairs by Wilcoxon's signed-rank test (Zouhar et al. 2025, Algorithm 1).
 
-    The test is scipy's, for all pairs at once: zero differences are dropped, ties share their mean rank. Method "auto"
-    follows scipy's rule pair by pair: the exact P(W >= w) where both systems have at most 50 items without ties and
-    zeros, or at most 13 with them; then p[a, b] + p[b, a] = 1 + P(W = w). "asymptotic" takes the normal approximation
-    of every pair. Differences tie, and are 0, when 12 digits of them are equal; with `all_digits`, as in scipy, when
-    they are equal as floating-point numbers. Pairs without a difference or common items have 0.5, as has the diagonal.
+    The test is scipy's, for all pairs at once: zero differences are dropped, ties share their mean rank. "auto" follows
+    scipy's rule pair by pair: the exact P(W >= w) with at most 50 common items without ties and zeros, or at most 13
+    with them; then p[a, b] + p[b, a] = 1 + P(W = w). "asymptotic" uses the normal approximation for every pair.
+    Differences tie, and are 0, if equal to 12 digits; with `all_digits`, as in scipy, if equal as floating-point
+    numbers. Pairs without differences or common items have 0.5, as has the diagonal.
 
     >>> wilcoxon_p(np.array([[3.0, 1.0], [2.0, 1.0], [9.0, 5.0], [4.0, 4.5]]))
     array([[0.5   , 0.125 ],
@@ -286,7 +286,7 @@ def wilcoxon_p(scores: FloatArray, method: WilcoxonMethod = "auto", *, all_digit
 
 
 def neighbour_p(scores: FloatArray) -> FloatArray:
-    """Wilcoxon's one-sided p-value of each system but the last against the next one, as published: with `all_digits`.
+    """Return Wilcoxon's one-sided p-values of each system against the next, as published: with `all_digits`.
 
     >>> neighbour_p(np.array([[3.0, 1.0], [2.0, 1.0], [9.0, 5.0], [4.0, 4.5]]))
     array([0.125])
@@ -301,11 +301,11 @@ def neighbour_p(scores: FloatArray) -> FloatArray:
 
 
 def _signed_rank_p(difference: FloatArray, method: WilcoxonMethod) -> FloatArray:
-    """P-values (2 x pairs) of a > b and of b > a; every pair has a difference other than 0."""
+    """Return p-values (2 x pairs) of a > b and of b > a; every pair has a non-zero difference."""
     from scipy.stats import wilcoxon  # noqa: PLC0415  (slow to import)
 
     common = (~np.isnan(difference)).sum(axis=0)
-    difference = np.nan_to_num(difference)  # the test drops zeros, and so what is missing
+    difference = np.nan_to_num(difference)  # the test drops zeros, and so missing values
     size = np.sort(np.abs(difference), axis=0)
     tied = ((size[1:] == size[:-1]) & (size[1:] > 0)).any(axis=0) | ((size > 0).sum(axis=0) < common)
     exact = (common <= np.where(tied, MAX_EXACT_TIED, MAX_EXACT_UNTIED)) & (method == "auto")
@@ -324,22 +324,22 @@ def _signed_rank_p(difference: FloatArray, method: WilcoxonMethod) -> FloatArray
 
 
 def _enumerated_p(difference: FloatArray) -> tuple[float, float]:
-    """P(W >= w) and P(W <= w) over all sign flips; scipy's permutation test does the same a hundred times slower."""
+    """Return P(W >= w) and P(W <= w) over all sign flips, a hundred times faster than scipy's permutation test."""
     ranks = average_ranks(np.abs(difference))
     null = (np.arange(1 << len(ranks))[:, None] >> np.arange(len(ranks)) & 1) @ ranks
     observed = ranks[difference > 0].sum()
     return float((null >= observed).mean()), float((null <= observed).mean())
 
 
-_MAX_EXACT_SIGNS = 12  # values other than 0 up to which all 2^k signs are tried
+_MAX_EXACT_SIGNS = 12  # non-zero values up to which all 2^k signs are enumerated
 _FLIPS = 10_000
 
 
 def sign_flip_p(values: FloatArray, seed: Seed = 0) -> FloatArray:
-    """Two-sided p-values that the mean of each column is 0, by flipping the signs of its values.
+    """Return two-sided p-values of a zero mean of each column, by sign flips.
 
-    Exact (all signs) for up to 12 values other than 0: for differences of 0/1 scores that is McNemar's exact test.
-    More: 10,000 random signs, the observed ones counted among them. NaN is left out; a column of zeros has p = 1.
+    Exact (all signs) for up to 12 non-zero values: for differences of 0/1 scores that is McNemar's exact test.
+    Otherwise 10,000 random signs plus the observed ones. NaN is ignored; a column of zeros has p = 1.
 
     >>> sign_flip_p(np.array([[1.0, 2.0], [1.0, -2.0], [1.0, 0.0]]))
     array([0.25, 1.  ])

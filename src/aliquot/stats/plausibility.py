@@ -1,6 +1,6 @@
-"""Traces of mistakes in scores: codes for missing values, slips, and one person's judgments under two names.
+"""Plausibility of scores: codes for missing values, typing errors, reversed scores, duplicate annotators.
 
-The rules are meant for mistakes, not for noise: what a careful campaign can contain is left alone.
+The rules find mistakes, not noise: data of careful campaigns pass.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ import numpy as np
 from aliquot.stats.arrays import FloatArray, IntArray, scaled_ranks
 
 MISSING_CODES = (-1, -9, -99, -999, -9999, 9, 88, 99, 888, 999, 8888, 9999, 99999)
-"""Numbers that people write where a value is missing."""
+"""Numbers that are commonly written for missing values."""
 
-_MAX_CODES = 3  # distinct values at one end that may be codes or slips
-_MIN_RATIO = 8.0  # distance of a slip from the median, in distances of the farthest other value
-_MAX_SLIPS = 0.02  # share of the values that may be slips
-_MIN_EQUAL = 0.98  # share of equal values that makes two columns copies
-_MIN_REVERSED = (0.05, 0.3)  # size of a negative correlation with people, with the other scores
-_MIN_Z = 3.0  # standard errors over items
+_MAX_CODES = 3  # maximum number of distinct codes or typing errors at one end
+_MIN_RATIO = 8.0  # distance of a typing error from the median, relative to the farthest other value
+_MAX_SLIPS = 0.02  # maximum share of typing errors
+_MIN_EQUAL = 0.98  # share of equal values from which two columns are copies
+_MIN_REVERSED = (0.05, 0.3)  # size of a negative correlation with people, and with the other scores
+_MIN_Z = 3.0  # z over items
 _MIN_ITEMS = 20
-_MAX_CHANCE = 1e-6  # of that many equal values between annotators who judge independently
+_MAX_CHANCE = 1e-6  # maximum probability of so many equal values of independent annotators
 
 
 # -- values outside the scale ----------------------------------------------------------------------------------------
 
 
 def find_outside_values(values: FloatArray) -> list[float]:
-    """Find codes for missing values and slips: values far outside the others, from the most extreme.
+    """Find codes for missing values and typing errors: values far outside the others, the most extreme first.
 
-    Penalties and counts, whose values pile up at 0, have long tails by nature; there only codes are found.
+    Penalties and counts, concentrated at 0, have long tails; only codes are reported there.
 
     >>> find_outside_values(np.array([70.0, 80, 90, 65, 75, 999, 85, 78, 82, 88, 850]))
     [999.0, 850.0]
@@ -43,7 +43,7 @@ def find_outside_values(values: FloatArray) -> list[float]:
 
 
 def _count_outside(distinct: FloatArray, counts: IntArray) -> int:
-    """Count codes and slips at the high end of sorted distinct values: all from the innermost one that stands out."""
+    """Count outlying values at the high end of sorted distinct values."""
     for count in range(min(_MAX_CODES, len(distinct) - 2), 0, -1):
         inner = len(distinct) - count + 1
         if _is_outside(distinct[:inner], counts[:inner]):
@@ -52,12 +52,12 @@ def _count_outside(distinct: FloatArray, counts: IntArray) -> int:
 
 
 def _is_outside(distinct: FloatArray, counts: IntArray) -> bool:
-    """Whether the largest of sorted distinct values is a code or a slip; the low end is tested with signs changed."""
+    """Return whether the largest of sorted distinct values is a code or a typing error."""
     top, rest, weights = float(distinct[-1]), distinct[:-1], counts[:-1]
     gap, width = top - rest[-1], rest[-1] - rest[0]
     middle = rest[np.searchsorted(np.cumsum(weights), weights.sum() / 2)]
     reach = rest[-1] - middle
-    # Penalties and counts pile up at 0 and have long tails: only large codes stand out.
+    # Penalties and counts are concentrated at 0 and have long tails: only large codes stand out.
     piled = rest[0] * rest[-1] >= 0 and weights[rest == 0].sum() > 0.1 * weights.sum()
     if top in MISSING_CODES or -top in MISSING_CODES:
         if gap >= width and (abs(top) >= 88 or not piled):
@@ -73,7 +73,7 @@ def _is_outside(distinct: FloatArray, counts: IntArray) -> bool:
 
 
 def is_rescaled_copy(values: FloatArray, other: FloatArray) -> bool:
-    """Whether a score is another one, perhaps in other units, but for a few values.
+    """Return whether a score is a linear transform of another one, up to a few values.
 
     >>> scores = np.random.default_rng(0).normal(size=50)
     >>> is_rescaled_copy(2 * scores + 1, scores), is_rescaled_copy(scores + 0.1, np.abs(scores))
@@ -83,7 +83,7 @@ def is_rescaled_copy(values: FloatArray, other: FloatArray) -> bool:
     x, y = values[shared], other[shared]
     if len(np.unique(x)) < 5 or len(np.unique(y)) < 5:
         return False
-    # The line through two quantiles: a few corrected values do not move it.
+    # The line through two quantiles is robust to a few corrected values.
     low, high = np.quantile(y, 0.1, method="nearest"), np.quantile(y, 0.9, method="nearest")
     if high <= low:
         low, high = y.min(), y.max()
@@ -95,17 +95,17 @@ def is_rescaled_copy(values: FloatArray, other: FloatArray) -> bool:
 
 @dataclass(frozen=True)
 class ReversedScore:
-    """A score that falls where others rise."""
+    """A score that correlates negatively with others."""
 
     index: int
     correlation: float
-    with_people: bool  # of that correlation; otherwise with the mean of the other scores
+    with_people: bool  # whether the correlation is with people or with the mean of the other scores
 
 
 def find_reversed_scores(scores: Sequence[FloatArray], people: FloatArray | None = None) -> list[ReversedScore]:
-    """Find scores (items x systems) that run against people's, or against the mean of the other scores.
+    """Find scores (items x systems) that correlate negatively with people's or with the mean of the others.
 
-    Correlations are of ranks within systems. A score that people confirm is not reversed, whatever the others say.
+    Correlations are of ranks within systems. A score that correlates positively with people is not reversed.
 
     >>> truth = np.random.default_rng(0).normal(size=(60, 4))
     >>> noisy = [truth + np.random.default_rng(seed).normal(size=(60, 4)) for seed in (1, 2, 3)]
@@ -134,7 +134,7 @@ def find_reversed_scores(scores: Sequence[FloatArray], people: FloatArray | None
 
 
 def _clustered_correlation(values: FloatArray, other: FloatArray) -> tuple[float, float]:
-    """Correlation of centred values, and its distance from 0 in standard errors over items; NaN of few items."""
+    """Return the correlation of centred values and its z over items; NaN for few items."""
     shared = np.isfinite(values) & np.isfinite(other)
     x, y = np.where(shared, values, 0.0), np.where(shared, other, 0.0)
     products, size = (x * y).sum(axis=1), float(np.sqrt((x**2).sum() * (y**2).sum()))
@@ -145,20 +145,20 @@ def _clustered_correlation(values: FloatArray, other: FloatArray) -> tuple[float
 
 
 def centred_ranks(values: FloatArray) -> FloatArray:
-    """Ranks of what is there, from -0.5 to 0.5, less the mean of each system (column)."""
+    """Return scaled ranks less the mean of each system (column)."""
     ranked = scaled_ranks(values)
     counts = np.maximum(np.isfinite(values).sum(axis=0), 1)
     return np.asarray(ranked - np.nansum(ranked, axis=0) / counts)
 
 
 def find_copied_columns(values: FloatArray) -> list[tuple[int, int, int]]:
-    """Find pairs of columns (annotators) that are equal on nearly all rows (outputs) that both have.
+    """Find pairs of columns (annotators) that are equal on nearly all common rows (outputs).
 
-    Annotators may agree by chance, and more so on easy outputs: the chance of two equal values is taken from the pairs
-    of columns that are no copies, or from the columns' own values where there are no others.
+    Annotators may agree by chance, and more on easy outputs: the probability of equal values is estimated from other
+    pairs of columns, or from the columns' own values.
 
     Returns:
-        First column, second column, rows that both have.
+        First column, second column, number of common rows.
 
     >>> scores = np.random.default_rng(0).integers(0, 100, (30, 3)).astype(float)
     >>> find_copied_columns(np.column_stack([scores, scores[:, 1]]))
