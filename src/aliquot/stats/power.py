@@ -1,8 +1,8 @@
-"""How many judgments a difference takes, and what a number of judgments can show (docs/methods.md, section 7, power).
+"""Sample size, detectable difference and power (docs/methods.md, section 7, power).
 
-Invariant: sizes, detectable differences and power are inverses of each other. `two_sample_*` compare systems judged on
-items of their own, by the noncentral t distribution; `paired_*` compare systems judged on the same items, by the normal
-distribution, with control variate and finite population. n counts judgments per system. All is broadcast.
+Invariant: size, detectable difference and power are inverses of each other. `two_sample_*` compare systems judged on
+different items, by the noncentral t distribution; `paired_*` compare systems judged on the same items, by the normal
+distribution, with control variate and finite population. n counts judgments per system. All functions broadcast.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MIN_JUDGMENTS = 2.0
 
 
 def two_sample_power(n: Number, delta: Number, sd: Number, alpha: Number = 0.05) -> FloatArray:
-    """Power of the two-sided two-sample t test, in either direction, with n judgments of each system, equal variances.
+    """Return the power of the two-sided two-sample t test with n judgments of each system and equal variances.
 
     >>> round(float(two_sample_power(64, 0.5, 1.0)), 4)  # as statsmodels' TTestIndPower
     0.8015
@@ -34,7 +34,7 @@ def two_sample_power(n: Number, delta: Number, sd: Number, alpha: Number = 0.05)
 
 
 def two_sample_size(delta: Number, sd: Number, alpha: Number = 0.05, power: Number = 0.95) -> FloatArray:
-    """Judgments per system at which `two_sample_power` is `power`; not rounded, at least 2, inf where delta is 0.
+    """Return judgments per system for a given power; not rounded, at least 2, inf where delta is 0.
 
     >>> round(float(two_sample_size(2.0, 15.0)), 2)
     1462.87
@@ -47,9 +47,9 @@ def two_sample_size(delta: Number, sd: Number, alpha: Number = 0.05, power: Numb
         start = 2 * ((ndtri(1 - level / 2) + ndtri(target)) / effect) ** 2
     solvable = np.isfinite(start) & (start > 0)
     low = np.where(solvable, np.maximum(start, _MIN_JUDGMENTS), _MIN_JUDGMENTS)
-    # The normal size counts the right direction only; for a power near alpha the other one makes it too large.
+    # The normal size counts one direction only; for a power near alpha it is too large.
     low = np.where(_t_power(low, effect, level) < target, low, _MIN_JUDGMENTS)
-    # The t test needs about z^2 / 4 more than the normal one, and more where both are few.
+    # The t test needs about z^2 / 4 more than the normal one, and more for small sizes.
     high = _bracket_from_above(lambda n: _t_power(n, effect, level), low, low + 2.0, target, solvable)
     size = _bisect(lambda n: _t_power(n, effect, level), low, high, target)
     size = np.where(_t_power(np.full_like(low, _MIN_JUDGMENTS), effect, level) >= target, _MIN_JUDGMENTS, size)
@@ -57,7 +57,7 @@ def two_sample_size(delta: Number, sd: Number, alpha: Number = 0.05, power: Numb
 
 
 def two_sample_detectable(n: Number, sd: Number, alpha: Number = 0.05, power: Number = 0.95) -> FloatArray:
-    """Difference that n judgments of each system show with this power.
+    """Return the difference that n judgments of each system detect with a given power.
 
     >>> round(float(two_sample_detectable(1462.87, 15.0)), 3)
     2.0
@@ -83,10 +83,11 @@ def paired_size(
     alpha: Number = 0.05,
     power: Number = 0.95,
 ) -> FloatArray:
-    """Items to judge for both systems: n0 = (z_a + z_b)^2 s_d^2 (1 - rho^2) / delta^2, then n = n0 / (1 + n0 / N).
+    """Return the number of items to judge for both systems of a pair; not rounded.
 
-    s_d is the deviation of the difference of the two systems on an item, rho the correlation of the proxy's difference
-    with the human one; N is infinite for inference beyond the test set. Not rounded.
+    n0 = (z_a + z_b)^2 s_d^2 (1 - rho^2) / delta^2 and n = n0 / (1 + n0 / N), with s_d the standard deviation of the
+    difference of the two systems on an item and rho the correlation of the proxy's difference with the human one; N is
+    infinite for inference beyond the test set.
 
     >>> paired_size(2.0, 15.0, correlation=np.array([0.0, 0.8]), population=1000).round(1)
     array([422.3, 208.3])
@@ -110,7 +111,7 @@ def paired_detectable(
     alpha: Number = 0.05,
     power: Number = 0.95,
 ) -> FloatArray:
-    """Difference that n items judged for both systems show with this power; 0 where all N items are judged.
+    """Return the difference that n items judged for both systems detect; 0 where all N items are judged.
 
     >>> round(float(paired_detectable(422.3, 15.0, population=1000)), 3)
     2.0
@@ -129,9 +130,9 @@ def paired_power(
     population: Number = np.inf,
     alpha: Number = 0.05,
 ) -> FloatArray:
-    """P(significant in the right direction) with n items judged for both systems.
+    """Return P(significant in the right direction) with n items judged for both systems.
 
-    A difference of 0 has alpha / 2 by either direction; but once all N items are judged, it is known, and not found.
+    For a difference of 0 it is alpha / 2, and 0 once all N items are judged.
 
     >>> round(float(paired_power(422.3, 2.0, 15.0, population=1000)), 3)
     0.95
@@ -144,7 +145,7 @@ def paired_power(
 
 
 def _t_power(n: FloatArray, effect: FloatArray, alpha: FloatArray) -> FloatArray:
-    """Power from the noncentral t distribution with 2 n - 2 degrees of freedom and noncentrality d sqrt(n / 2)."""
+    """Return power from the noncentral t distribution (df 2 n - 2, noncentrality d sqrt(n / 2))."""
     from scipy.stats import nct  # noqa: PLC0415  (slow to import)
 
     df, shift = 2 * n - 2, effect * np.sqrt(n / 2)
@@ -158,7 +159,7 @@ def _t_power(n: FloatArray, effect: FloatArray, alpha: FloatArray) -> FloatArray
 def _bracket_from_above(
     power: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray, target: FloatArray, where: BoolArray
 ) -> FloatArray:
-    """Move the upper end away from the lower one until it has the power wanted."""
+    """Double the interval until its upper end has the target power."""
     for _ in range(60):
         short = where & ~(power(high) >= target)
         if not short.any():
@@ -170,7 +171,7 @@ def _bracket_from_above(
 def _bisect(
     power: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray, target: FloatArray
 ) -> FloatArray:
-    """Bisect for the point where the rising power meets the target."""
+    """Bisect for the point where the increasing power reaches the target."""
     for _ in range(100):
         middle = (low + high) / 2
         enough = power(middle) >= target
@@ -228,7 +229,7 @@ def _validate_population(population: Number) -> FloatArray:
 
 
 def _residual_sd(sd: Number, correlation: Number) -> FloatArray:
-    """Spread that the control variate leaves: s_d sqrt(1 - rho^2)."""
+    """Return the residual deviation of the control variate, s_d sqrt(1 - rho^2)."""
     rho = np.asarray(correlation, dtype=np.float64)
     if (np.abs(rho) > 1).any():
         raise OptionError(f"correlation is {correlation}; it lies between -1 and 1")

@@ -13,10 +13,10 @@ from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray
 
 _ROUNDING = 1e-12
-"""Share, or variance relative to that of one 0/1 value, that is rounding."""
+"""Share, or variance relative to that of a 0/1 value, that is rounding."""
 
 MAX_EFFECTIVE_RATIO = 4.0
-"""Times n that an effective size may be: a metric or ties may help, but not without limit."""
+"""Largest ratio of effective size to n: limits the gain from metrics or ties."""
 
 _HALVINGS = 60  # of the interval [-1, 1]: below the spacing of floats
 
@@ -24,16 +24,16 @@ _HALVINGS = 60  # of the interval [-1, 1]: below the spacing of floats
 def korn_graubard(
     mean: FloatArray, variance: FloatArray, n: FloatArray, level: float = 0.95
 ) -> tuple[FloatArray, FloatArray]:
-    """Clopper-Pearson intervals of proportions with an effective size (Korn and Graubard 1998).
+    """Return Clopper-Pearson intervals of proportions with an effective size (Korn and Graubard 1998).
 
     n* = p (1 - p) / v, at most 4 n, with v the variance of the estimate p; where p is 0 or 1, or v is 0, n* = n. The
-    ends are quantiles of Beta(k, n* - k + 1) and Beta(k + 1, n* - k), k = p n*. Means outside [0, 1] are cut first; NaN
-    gives NaN, as does n <= 0.
+    ends are quantiles of Beta(k, n* - k + 1) and Beta(k + 1, n* - k), k = p n*. Means are clipped to [0, 1]; NaN, or n
+    <= 0, give NaN.
 
     Args:
         mean: Estimates, on the scale 0 to 1.
         variance: Of the estimates.
-        n: Number of independent judgments that they rest on, the design effect already divided out.
+        n: Number of independent judgments, the design effect already divided out.
 
     >>> low, high = korn_graubard(np.array([0.85, 1.0]), np.array([0.85 * 0.15 / 20, 0.0]), np.array([20.0, 20.0]))
     >>> low.round(3), high.round(3)
@@ -50,7 +50,7 @@ def korn_graubard(
     effective[regular] = np.minimum(spread[regular] / v[regular], MAX_EFFECTIVE_RATIO * size[regular])
     yes, tail = np.where(unknown, 0.0, p) * effective, (1 - level) / 2
     no = effective - yes
-    with np.errstate(invalid="ignore"):  # a beta distribution without a parameter; replaced by the end of the scale
+    with np.errstate(invalid="ignore"):  # a beta distribution with a parameter of 0; replaced by the end of the scale
         low = np.where(p > _ROUNDING, betaincinv(yes, no + 1, tail), 0.0)
         high = np.where(p < 1 - _ROUNDING, betaincinv(yes + 1, no, 1 - tail), 1.0)
     return np.where(unknown, np.nan, np.minimum(low, p)), np.where(unknown, np.nan, np.maximum(high, p))
@@ -59,7 +59,7 @@ def korn_graubard(
 def tango_interval(
     positive: FloatArray, negative: FloatArray, n: FloatArray, level: float = 0.95
 ) -> tuple[FloatArray, FloatArray]:
-    """Score intervals of paired differences of proportions, (b - c) / n (Tango 1998).
+    """Return score intervals of paired differences of proportions, (b - c) / n (Tango 1998).
 
     b of n pairs are 1 and 0, c are 0 and 1; counts may be effective ones. The interval holds the differences D with
     (b - c - n D)^2 <= z^2 n (2 q + D (1 - D)), q the share of pairs 0 and 1 that fits D best. NaN gives NaN, as does
@@ -82,7 +82,7 @@ def tango_interval(
 
 
 def _upper_end(b: FloatArray, c: FloatArray, n: FloatArray, level: float) -> FloatArray:
-    """Bisect for the largest difference that the score test does not reject."""
+    """Bisect for the largest difference that the score test accepts."""
     z2 = float(ndtri(0.5 + level / 2)) ** 2
     inside, outside = (b - c) / n, np.ones(b.shape)
     for _ in range(_HALVINGS):
@@ -95,6 +95,6 @@ def _upper_end(b: FloatArray, c: FloatArray, n: FloatArray, level: float) -> Flo
 
 
 def validate_level(level: float) -> None:
-    """Raise OptionError for a coverage that is no probability between 0 and 1."""
+    """Raise OptionError for a level outside (0, 1)."""
     if not 0.0 < level < 1.0:
         raise OptionError(f"level is {level}; choose between 0 and 1, for instance 0.95")

@@ -1,4 +1,4 @@
-"""Who is better, how surely, and on which rank: p-values from estimates, clusters, rank intervals, P(best)."""
+"""Ranking of systems: p-values from estimates, clusters, rank intervals, P(best)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ ClusterRule = Literal["any", "neighbour"]
 def assign_clusters(estimates: FloatArray, better: BoolArray, rule: ClusterRule = "any") -> IntArray:
     """Number the clusters of systems, 1 = best (docs/methods.md, section 5; Zouhar et al. 2025, Algorithm 1).
 
-    Systems are taken from the highest estimate down. With rule "any" a system starts a new cluster when some member of
-    the present cluster beats it significantly; with rule "neighbour", the paper's Algorithm 1, when the last member
-    does (there by a one-sided Wilcoxon test, p < 0.05). Only the systems above are asked, never those below. Systems of
-    the same estimate share a cluster, and are all "the last member" for the next; those without one (NaN) come last.
+    Systems are processed in order of decreasing estimate. With rule "any" a system starts a new cluster if some member
+    of the current cluster is significantly better; with rule "neighbour", the paper's Algorithm 1, if the last member
+    is (there by a one-sided Wilcoxon test, p < 0.05). Systems with equal estimates share a cluster, and are all "the
+    last member" for the next; those with NaN come last.
 
     >>> better = np.array([[False, False, True], [False, False, False], [False, False, False]])
     >>> estimates = np.array([3.0, 2.0, 1.0])
@@ -46,7 +46,7 @@ def assign_clusters(estimates: FloatArray, better: BoolArray, rule: ClusterRule 
 
 
 def validate_better(better: BoolArray, systems: int) -> BoolArray:
-    """Check a table of which system beats which: no system beats itself, no two beat each other.
+    """Return a table of significant differences; raise OptionError if two systems beat each other.
 
     >>> validate_better(np.array([[False, True], [False, False]]), 2)
     array([[False,  True],
@@ -68,14 +68,14 @@ _CHUNK = 1 << 22
 """Numbers that a temporary array may hold."""
 
 _MIN_EIGENVALUE = 1e-12
-"""Eigenvalues of a correlation matrix, relative to the largest, below which they are rounding."""
+"""Relative eigenvalue of a correlation matrix below which it is rounding."""
 
 _TIE = 1e-9
 """Relative difference of two draws that is rounding (of eigenvectors, see `_MIN_EIGENVALUE`)."""
 
 
 def normal_p(difference: FloatArray | float, se: FloatArray | float) -> FloatArray:
-    """One-sided p-values p = 1 - Phi(d / se); se = 0 means that the difference is known: p is 0, 0.5 or 1.
+    """Return one-sided p-values 1 - Phi(d / se); 0, 0.5 or 1 for se = 0.
 
     >>> normal_p(np.array([1.96, -1.96, 0.0, 2.0]), np.array([1.0, 1.0, 0.0, np.nan])).round(3)
     array([0.025, 0.975, 0.5  ,   nan])
@@ -84,7 +84,7 @@ def normal_p(difference: FloatArray | float, se: FloatArray | float) -> FloatArr
 
 
 def student_p(difference: FloatArray | float, se: FloatArray | float, df: FloatArray | float) -> FloatArray:
-    """One-sided p-values p = 1 - T_df(d / se); infinite df gives `normal_p`, df <= 0 or NaN gives NaN.
+    """Return one-sided p-values 1 - T_df(d / se); infinite df gives `normal_p`, df <= 0 or NaN gives NaN.
 
     >>> student_p(np.array([2.0, 2.0, 2.0]), 1.0, np.array([5.0, np.inf, 0.0])).round(3)
     array([0.051, 0.023,   nan])
@@ -95,9 +95,9 @@ def student_p(difference: FloatArray | float, se: FloatArray | float, df: FloatA
 
 
 def full_set_p(difference: FloatArray | float, sd_difference: FloatArray | float, population: int) -> FloatArray:
-    """Median prediction of the p-value on the whole test set, 1 - Phi(d sqrt(N) / s_d) (docs/methods.md, section 5).
+    """Return the predicted p-value on the whole test set, 1 - Phi(d sqrt(N) / s_d) (docs/methods.md, section 5).
 
-    It says what judging all items would say, not how sure the judged ones are: show both, name both. s_d is the
+    The median prediction of the result of judging all items, not the significance of the judged ones. s_d is the
     standard deviation of the difference over items, not a standard error.
 
     >>> full_set_p(np.array([0.1]), np.array([1.0]), 400).round(3)
@@ -109,7 +109,7 @@ def full_set_p(difference: FloatArray | float, sd_difference: FloatArray | float
 
 
 def rank_intervals(better: BoolArray) -> tuple[IntArray, IntArray]:
-    """Lowest and highest rank a system may have: 1 + number significantly better, M - number significantly worse.
+    """Return the best and worst rank of each system: 1 + number significantly better, M - number significantly worse.
 
     >>> rank_intervals(np.array([[False, False, True], [False, False, False], [False, False, False]]))
     (array([1, 1, 2]), array([2, 3, 3]))
@@ -121,11 +121,11 @@ def rank_intervals(better: BoolArray) -> tuple[IntArray, IntArray]:
 def probability_best(
     estimates: FloatArray, covariance: FloatArray, draws: int = 10000, seed: Seed = 0, *, shrink: bool = False
 ) -> FloatArray:
-    """Probability that each system is the best: share of the draws of the true means that it wins.
+    """Return the probability that each system is the best, from draws of the true means.
 
-    They are drawn from N(estimate, Cov), or, with `shrink`, by `draw_true_means`: from four systems on, the largest of
-    noisy estimates is too large. Draws won by several systems are split. A system without an estimate has probability
-    0; all are NaN where no system has an estimate, or their covariance is not known. It may be singular.
+    True means are drawn from N(estimate, Cov), or, with `shrink`, by `draw_true_means`, because from four systems on
+    the largest of noisy estimates is too large. Ties are split. A system without an estimate has probability 0; all are
+    NaN where no system has an estimate, or their covariance is unknown. The covariance may be singular.
 
     >>> probability_best(np.array([1.0, 1.0, 0.0, np.nan]), np.zeros((4, 4)))
     array([0.5, 0.5, 0. , 0. ])
@@ -157,7 +157,7 @@ def probability_best(
 
 
 def _z_ratio(difference: FloatArray | float, se: FloatArray | float) -> FloatArray:
-    """Divide d by se; where se is 0, return an infinity of d's sign, or 0."""
+    """Return d / se; where se is 0, an infinity of d's sign, or 0."""
     d, s = np.broadcast_arrays(np.asarray(difference, dtype=np.float64), np.asarray(se, dtype=np.float64))
     if (s < 0).any():
         raise OptionError(f"the standard error {s[s < 0][0]} is negative; give the square root of a variance, or NaN")
@@ -180,7 +180,7 @@ def _validate_covariance(mean: FloatArray, cov: FloatArray) -> FloatArray:
 
 
 def correlation_root(cov: FloatArray, sd: FloatArray) -> FloatArray:
-    """Return F with F F' = the correlation matrix; negative eigenvalues and rounding are taken for 0."""
+    """Return F with F F' = the correlation matrix; negative and negligible eigenvalues are set to 0."""
     scale = np.where(sd > 0, sd, 1.0)
     values, vectors = np.linalg.eigh(cov / np.outer(scale, scale))
     return np.asarray(vectors * np.sqrt(np.where(values > _MIN_EIGENVALUE * values[-1], values, 0.0)), dtype=np.float64)

@@ -1,7 +1,7 @@
-"""Ridge regression with one slope for all systems: few judged items, many outputs on each.
+"""Ridge regressions: slopes shared by systems, slopes within groups, and importance of error types.
 
-Features are an n x M x K array, one row of K numbers per output; targets n x M, NaN = not judged. Every system has its
-own intercept (everything is centred per system); slopes are shared, so that n x M outputs, not n items, teach them.
+Features of outputs are n x M x K, targets n x M (NaN = not judged). Every system has its own intercept (everything is
+centred per system); slopes are shared, so that n x M outputs, not n items, determine them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from aliquot.stats.cluster_robust import student_quantile
 
 @dataclass(frozen=True, eq=False)
 class PooledFit:
-    """Slopes, and for every judged output the prediction without and with its own item.
+    """Slopes, and predictions of every judged output from fits with and without its own item.
 
-    `within` and `left_out` are centred predictions (n x M): what the features add to the system's weighted mean, from
-    slopes fitted on all items, and on all items but the output's own.
+    `within` and `left_out` are centred predictions (n x M) of slopes fitted on all items, and on all items but the
+    output's own.
     """
 
     slopes: FloatArray
@@ -31,7 +31,7 @@ class PooledFit:
 
 
 def weighted_means(values: FloatArray, weight: FloatArray) -> FloatArray:
-    """Weighted mean of each column over what is present; NaN for an empty column. Weights are of rows or of cells.
+    """Return weighted means of columns, ignoring NaN; NaN for an empty column. Weights are of rows or of cells.
 
     >>> weighted_means(np.array([[1.0, np.nan], [4.0, 2.0]]), np.array([2.0, 1.0])).tolist()
     [2.0, 2.0]
@@ -46,8 +46,8 @@ def weighted_means(values: FloatArray, weight: FloatArray) -> FloatArray:
 def pooled_ridge(features: FloatArray, target: FloatArray, weight: FloatArray, ridge: float) -> PooledFit:
     """Fit shared slopes by weighted ridge regression, minimising sum_i w_i |y_i - F_i b|^2 / M + ridge |b|^2.
 
-    Weights are scaled to mean 1, so that `ridge` is counted in items. Leaving out an item exactly (for fixed centring):
-    e_i without i = (I - w_i F_i S F_i' / M)^-1 e_i, S the inverse of the ridge matrix.
+    Weights are scaled to mean 1, so that `ridge` is in items. Leave-one-item-out is exact (for fixed centring): e_i
+    without i = (I - w_i F_i S F_i' / M)^-1 e_i, S the inverse of the ridge matrix.
 
     >>> x = np.array([[[0.0]], [[1.0]], [[2.0]]])
     >>> fit = pooled_ridge(x, 3 * x[:, :, 0], np.ones(3), ridge=0.0)
@@ -68,7 +68,7 @@ def pooled_ridge(features: FloatArray, target: FloatArray, weight: FloatArray, r
     inverse = np.linalg.inv(gram) if ridge > _MIN_FIRM_RIDGE else _pseudo_inverse(gram, _MIN_VARIANCE * n)
     slopes = inverse @ (flat.T @ (np.sqrt(cells) * y).ravel()) / m
     within = x @ slopes
-    if n > _MAX_EXACT_RATIO * k:  # leaving out one of very many items changes nothing that can be seen
+    if n > _MAX_EXACT_RATIO * k:  # with very many items, leaving one out has no visible effect
         return PooledFit(slopes, within, np.where(present, within, 0.0))
     hat = (flat @ inverse).reshape(n, m, k) @ rooted.transpose(0, 2, 1) / m
     residual = np.sqrt(cells) * (y - within)
@@ -78,12 +78,12 @@ def pooled_ridge(features: FloatArray, target: FloatArray, weight: FloatArray, r
 
 
 _MAX_EXACT_RATIO = 1000
-_MIN_FIRM_RIDGE = 1e-6  # so much ridge makes any matrix invertible
-_MIN_VARIANCE = 1e-10  # features are of unit size: less variance per item than this is rounding
+_MIN_FIRM_RIDGE = 1e-6  # ridge from which any matrix is invertible
+_MIN_VARIANCE = 1e-10  # features have unit size: less variance per item is rounding
 
 
 def _pseudo_inverse(matrix: FloatArray, least: float) -> FloatArray:
-    """Pseudo-inverse that ignores directions in which the features do not vary."""
+    """Return the pseudo-inverse without directions in which the features do not vary."""
     values, vectors = np.linalg.eigh(matrix)
     inverse: FloatArray = (
         vectors * np.where(values > least, 1.0 / np.where(values > least, values, 1.0), 0.0)
@@ -91,11 +91,11 @@ def _pseudo_inverse(matrix: FloatArray, least: float) -> FloatArray:
     return inverse
 
 
-_MAX_LEVERAGE = 1.0 - 1e-9  # keeps I - H invertible when the slopes fit an item exactly
+_MAX_LEVERAGE = 1.0 - 1e-9  # keeps I - H invertible if the slopes fit an item exactly
 
 
 def _cell_means(features: FloatArray, cells: FloatArray) -> FloatArray:
-    """Weighted mean of the features over each system's judged items: M x K."""
+    """Return the weighted mean of the features over each system's judged items: M x K."""
     total = cells.sum(axis=0)
     summed = np.einsum("im,imk->mk", cells, features, optimize=True)
     means: FloatArray = summed / np.where(total > 0, total, 1.0)[:, None]
@@ -103,10 +103,10 @@ def _cell_means(features: FloatArray, cells: FloatArray) -> FloatArray:
 
 
 def power_tuning(target: FloatArray, left_out: FloatArray, weight: FloatArray) -> float:
-    """How much of the prediction to use, from 0 (none) to 1: the slope of targets on left-out predictions.
+    """Return the weight of the prediction, 0 to 1: the slope of targets on left-out predictions.
 
-    A regression that only fits noise predicts nothing of the items it has not seen; its power is then near 0 and the
-    estimate falls back to the mean (the idea of PPI++'s power tuning, with cross-fitted predictions).
+    A regression that fits noise does not predict held-out items; its weight is near 0 and the estimate falls back to
+    the mean (power tuning as in PPI++, with cross-fitted predictions).
 
     >>> y = np.array([[1.0], [2.0], [3.0]])
     >>> power_tuning(y, y - y.mean(), np.ones(3))
@@ -134,7 +134,7 @@ def residual_squares(target: FloatArray, left_out: FloatArray, weight: FloatArra
     return float((cells * (centred - power_tuning(target, left_out, weight) * left_out) ** 2).sum())
 
 
-# -- Ridge regression inside groups: slopes from what varies within a campaign, never from what differs between campai
+# -- Ridge regression within groups (campaigns): group means do not affect the slopes ---
 
 
 _MAX_STEPS = 30
@@ -142,7 +142,7 @@ _TOLERANCE = 1e-4
 
 
 def group_weights(groups: IntArray) -> FloatArray:
-    """Weights of mean 1 that let a group count as the root of its size, so that no large group decides alone.
+    """Return weights of mean 1 with which a group counts as the root of its size, so that large groups do not dominate.
 
     >>> group_weights(np.array([0, 0, 0, 0, 1])).round(3).tolist()
     [0.833, 0.833, 0.833, 0.833, 1.667]
@@ -153,7 +153,7 @@ def group_weights(groups: IntArray) -> FloatArray:
 
 
 def centre_in_groups(values: FloatArray, groups: IntArray, weight: FloatArray) -> FloatArray:
-    """Values (n or n x K) less the weighted mean of their group.
+    """Subtract the weighted group means from values (n or n x K).
 
     >>> centre_in_groups(np.array([1.0, 3.0, 5.0]), np.array([0, 0, 1]), np.ones(3)).tolist()
     [-1.0, 1.0, 0.0]
@@ -164,7 +164,7 @@ def centre_in_groups(values: FloatArray, groups: IntArray, weight: FloatArray) -
 
 
 def _averaging_matrix(groups: IntArray, weight: FloatArray) -> sparse.csr_matrix:
-    """The matrix that turns values into weighted means of groups."""
+    """Return the sparse matrix that maps values to weighted means of groups."""
     count = int(groups.max()) + 1 if len(groups) else 0
     total = np.maximum(np.bincount(groups, weight, minlength=count), 1e-300)
     shares = weight / total[groups]
@@ -174,7 +174,7 @@ def _averaging_matrix(groups: IntArray, weight: FloatArray) -> sparse.csr_matrix
 def within_group_ridge(
     features: FloatArray, target: FloatArray, groups: IntArray, weight: FloatArray, penalty: FloatArray
 ) -> FloatArray:
-    """Slopes of few features, by solving the normal equations.
+    """Return within-group slopes of few features, from the normal equations.
 
     >>> x = np.array([[0.0], [1.0], [0.0], [1.0]])
     >>> y = np.array([5.0, 7.0, -3.0, -1.0])  # slope 2 in both groups, which differ by 8
@@ -192,7 +192,7 @@ def within_group_ridge(
 def sparse_within_group_ridge(
     matrix: sparse.csr_matrix, target: FloatArray, groups: IntArray, weight: FloatArray, penalty: float
 ) -> FloatArray:
-    """Slopes of very many sparse features, by conjugate gradients; centring is done on the fly.
+    """Return within-group slopes of many sparse features, by conjugate gradients with implicit centring.
 
     >>> x = sparse.csr_matrix(np.array([[0.0], [1.0], [0.0], [1.0]]))
     >>> y = np.array([5.0, 7.0, -3.0, -1.0])
@@ -221,16 +221,16 @@ def sparse_within_group_ridge(
     return np.asarray(slopes, dtype=np.float64)
 
 
-# -- What errors cost: a linear model of a score on the numbers of errors of each type -----------------
+# -- Importance of error types: a linear model of a score on error counts ---
 
 
 _ROUNDING = 1e-9
-"""Spread of an error type, relative to its own, that the others leave unexplained and that is rounding."""
+"""Relative residual deviation of an error type given the others that is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class ErrorSlopes:
-    """Slopes of a score on error counts."""
+    """Slopes of a score on error counts, with intervals."""
 
     slopes: FloatArray  # points of the score per error; NaN for a type without a slope (see `reasons`)
     standardised: FloatArray  # the same in standard deviations
@@ -240,7 +240,7 @@ class ErrorSlopes:
     p: FloatArray  # two-sided p-values that a slope is 0
     r2: float  # share of the score's variance that the counts explain
     n: int  # judgments used
-    clusters: int  # clusters they came from
+    clusters: int  # number of clusters
     reasons: tuple[str, ...]  # for every type, why it has no slope, or ""
 
 
@@ -249,8 +249,8 @@ def error_importance(
 ) -> ErrorSlopes:
     """Regress a score on error counts by least squares, with cluster-robust intervals.
 
-    Standard errors allow for dependence within clusters (sandwich with g/(g-1) (n-1)/(n-k), Student with g - 1 degrees
-    of freedom). Everything is centred within `groups` (annotators); a score of NaN leaves the judgment out.
+    Standard errors are cluster-robust (sandwich with g/(g-1) (n-1)/(n-k), Student with g - 1 degrees of freedom).
+    Everything is centred within `groups` (annotators); judgments with a NaN score are left out.
 
     >>> rng = np.random.default_rng(1)
     >>> counts = rng.poisson(1.0, (200, 2)).astype(float)
@@ -281,7 +281,7 @@ def error_importance(
     full, errors = np.full(len(has_slope), np.nan), np.full(len(has_slope), np.nan)
     full[has_slope], errors[has_slope] = slopes, se
     standardised, half = full * scale, student_quantile(level, g - 1) * errors * scale
-    with np.errstate(divide="ignore", invalid="ignore"):  # an exact fit has no error: p is then 0
+    with np.errstate(divide="ignore", invalid="ignore"):  # an exact fit has se = 0 and p = 0
         p = 2 * stdtr(g - 1, -np.abs(full / errors))
     return ErrorSlopes(
         full, standardised, errors * scale, standardised - half, standardised + half, p, r2, n, g, tuple(reasons)
@@ -289,7 +289,7 @@ def error_importance(
 
 
 def _find_reasons(counts: FloatArray, x: FloatArray) -> list[str]:
-    """Say for each error type why it has no slope: it never varies, or the types before it determine it."""
+    """Return for each error type why it has no slope: it is constant, or determined by the types before it."""
     reasons, basis = [], np.zeros((len(x), 0))
     for column in range(x.shape[1]):
         length = float(np.linalg.norm(x[:, column]))
@@ -307,7 +307,7 @@ def _find_reasons(counts: FloatArray, x: FloatArray) -> list[str]:
 def _least_squares(
     x: FloatArray, y: FloatArray, cluster: IntArray, n: int, k: int, g: int
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Slopes, cluster-robust standard errors, and the share of variance explained."""
+    """Return slopes, cluster-robust standard errors, and R squared."""
     inverse = np.linalg.pinv(x.T @ x, rcond=1e-13, hermitian=True)
     slopes = np.linalg.lstsq(x, y, rcond=None)[0]
     residual = y - x @ slopes

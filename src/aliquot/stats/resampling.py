@@ -1,9 +1,9 @@
-"""Bootstrap of sums by matrix products: counts of drawn units times values, no indexing per draw.
+"""Bootstrap by matrix products: counts of drawn units times values, no indexing per draw.
 
-`WeightedMeasure` is a function of item weights; `bootstrap_intervals` gives percentile intervals of measures by drawing
-items again. `bootstrap_sign_counts` counts which system of a pair comes out ahead. A trial's draw is a vector of
-counts, shared by all pairs and all tables of scores; a pair sees only items on which both systems have a score. Results
-depend on the seed only, not on the size of the blocks in which draws are made.
+`WeightedMeasure` is a function of item weights; `bootstrap_intervals` gives percentile intervals of measures.
+`bootstrap_sign_counts` counts which system of a pair has the higher mean. A draw is a vector of counts, shared by all
+pairs and all tables of scores; a pair uses only items on which both systems have a score. Results depend on the seed
+only, not on the size of blocks.
 """
 
 from __future__ import annotations
@@ -21,44 +21,45 @@ from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, row_bloc
 from aliquot.stats.confidence_sequences import error_rate
 
 BATCHES = 50
-"""Batches that the trials are counted in; the spread between them gives Monte Carlo errors."""
+"""Number of batches of trials; the variance between them gives Monte Carlo errors."""
 
 _CHUNK = 1 << 21
-"""Numbers that a temporary array may hold."""
+"""Numbers in a temporary array."""
 
 _BLOCK = 1 << 24
-"""Numbers that a matrix of scores or of differences of pairs may hold; more tables than fit are taken in turn."""
+"""Numbers in a matrix of scores or of differences of pairs; further tables are processed in turn."""
 
 _TIE = 1e-11
-"""Sums closer than this share of the size of their terms are equal: they differ by the order of adding only."""
+"""Relative difference of sums of equal terms in different orders."""
 
 _DIGITS = 1e-15
-"""The same for the digits that the scores themselves have."""
+"""The same for the precision of the scores themselves."""
 
-_COUNTS_BLOCK = 2_000_000  # counts held at a time
-_ITEM_BLOCK = 250_000  # numbers held at a time: what fits into a processor's cache is quicker
+_COUNTS_BLOCK = 2_000_000  # counts in memory at once
+_ITEM_BLOCK = 250_000  # numbers in memory at once; fits into a processor's cache
 _MIN_DEFINED = 0.9
-"""Share of draws that must be defined; an interval over the rest would be about other data."""
+"""Minimum share of defined draws; an interval over the rest would be about other data."""
 _MIN_EACH_SIDE = 0.1
-"""Share of draws that must lie on either side of the value: where drawing shifts a coefficient, its percentiles say
-nothing of the value. Means over pairs of annotators with few shared units are such."""
+"""Minimum share of draws on either side of the value: percentiles of a strongly biased bootstrap (as of means over
+pairs of annotators with few shared units) are not an interval of the value.
+"""
 
 
 def bootstrap_counts(rng: np.random.Generator, trials: int, items: int, size: int) -> FloatArray:
-    """How often each item comes in a draw of `size` items with replacement: trials x items.
+    """Return how often each item occurs in samples of `size` items with replacement: trials x items.
 
     >>> bootstrap_counts(np.random.default_rng(0), 2, 3, 6).sum(axis=1)
     array([6., 6.])
     """
     if size > 5 * items:
         return rng.multinomial(size, np.full(items, 1 / items), size=trials).astype(np.float64)
-    # For few draws an item, drawing items and counting them is several times faster than binomials by item.
+    # For small samples, drawing items and counting them is several times faster than a multinomial.
     item_codes = rng.integers(0, items, size=(trials, size)) + items * np.arange(trials)[:, None]
     return np.bincount(item_codes.ravel(), minlength=trials * items).reshape(trials, items).astype(np.float64)
 
 
 def spawn_seeds(seed: Seed, n: int) -> list[int]:
-    """Seeds of n streams that do not depend on each other.
+    """Return seeds of n independent streams.
 
     >>> spawn_seeds(1, 2) == spawn_seeds(np.random.default_rng(1), 2)
     True
@@ -67,7 +68,7 @@ def spawn_seeds(seed: Seed, n: int) -> list[int]:
 
 
 def bootstrap_sums(units: FloatArray, draws: int, seed: Seed = 0) -> FloatArray:
-    """Sum of n units drawn with replacement from n centred units, `draws` times: draws x columns.
+    """Return bootstrap sums of n centred units: draws x columns.
 
     >>> bootstrap_sums(np.array([[1.0], [-1.0]]), 1000, seed=1).shape
     (1000, 1)
@@ -81,7 +82,7 @@ def bootstrap_sums(units: FloatArray, draws: int, seed: Seed = 0) -> FloatArray:
 
 
 def percentile_interval(draws: FloatArray, level: float = 0.95) -> tuple[float, float]:
-    """Draws between which `level` of them lie; NaN are left out. By position, as infinities cannot be interpolated.
+    """Return the central interval of draws by order statistics (infinities are allowed); NaN is ignored.
 
     >>> percentile_interval(np.append(np.arange(40.0), [np.inf, np.nan]))
     (1.0, 39.0)
@@ -96,15 +97,15 @@ def percentile_interval(draws: FloatArray, level: float = 0.95) -> tuple[float, 
 
 
 class WeightedMeasure(Protocol):
-    """Item weights (draws x items) in, one value per draw out."""
+    """Maps item weights (draws x items) to one value per draw."""
 
     @property
     def items(self) -> int:
-        """The number of items it weighs."""
+        """Number of items."""
 
     @property
     def width(self) -> int:
-        """How many numbers it holds for each draw."""
+        """Numbers held per draw."""
 
     def __call__(self, weights: FloatArray) -> FloatArray:
         """One value for each row of weights."""
@@ -112,19 +113,19 @@ class WeightedMeasure(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class AdditiveMeasure:
-    """A measure that needs only sums over items."""
+    """A measure that is a function of sums over items."""
 
     sums: Any  # items x columns, dense or sparse
-    finish: Callable[[FloatArray], FloatArray]  # turns draws x columns into one value per draw
+    finish: Callable[[FloatArray], FloatArray]  # maps draws x columns to one value per draw
 
     @property
     def items(self) -> int:
-        """The number of items."""
+        """Number of items."""
         return int(self.sums.shape[0])
 
     @property
     def width(self) -> int:
-        """The number of sums."""
+        """Number of sums."""
         return int(self.sums.shape[1])
 
     def __call__(self, weights: FloatArray) -> FloatArray:
@@ -150,12 +151,12 @@ def sum_by_item(item: IntArray, columns: Sequence[FloatArray], items: int) -> Fl
 
 
 def sparse_sum_by_item(item: IntArray, column: IntArray, values: FloatArray, shape: tuple[int, int]) -> Any:
-    """Sum values into a sparse items x columns table; places that occur twice add up."""
+    """Sum values into a sparse items x columns table; duplicates are added."""
     return sparse.csr_array((values, (item, column)), shape=shape)
 
 
 def measure_value(measure: WeightedMeasure) -> float:
-    """The measure on the items as they are.
+    """Return the measure with unit weights; NaN without items.
 
     >>> measure_value(AdditiveMeasure(np.array([[1.0], [2.0]]), lambda sums: sums[:, 0]))
     3.0
@@ -168,11 +169,11 @@ def measure_value(measure: WeightedMeasure) -> float:
 def bootstrap_intervals(
     measures: Sequence[WeightedMeasure], draws: int, seed: Seed = 0, confidence: float = 0.95
 ) -> list[Interval]:
-    """The measures' values with percentile intervals from the same draws of items.
+    """Return values and percentile intervals of measures from shared bootstrap samples of items.
 
-    Percentiles are expanded to t quantiles (Hesterberg 2015, "What teachers should know about the bootstrap", 3.3):
-    a plain percentile interval is too narrow for few items. Fewer than two items, no draws, too many undefined draws,
-    or draws that nearly all lie on one side of the value give no interval.
+    Percentiles are expanded to t quantiles (Hesterberg 2015, "What teachers should know about the bootstrap", 3.3),
+    because plain percentile intervals are too narrow for few items. Intervals are NaN for fewer than two items, no
+    draws, too many undefined draws, or draws nearly all on one side of the value.
 
     >>> mean = AdditiveMeasure(np.array([[1.0, 1.0], [3.0, 1.0], [2.0, 1.0]]), lambda sums: sums[:, 0] / sums[:, 1])
     >>> bootstrap_intervals([mean], 200, seed=1)[0].value
@@ -215,33 +216,33 @@ def _expanded_percentiles(value: float, drawn: FloatArray, items: int, confidenc
 
 @dataclass(frozen=True)
 class SignCounts:
-    """Trials that the first system of each pair won, ties counting half, in batches of trials."""
+    """Trials won by the first system of each pair, ties half, in batches of trials."""
 
     plus: FloatArray  # batches x tables x pairs; exact multiples of 1/2. NaN for a pair without a common item
-    # the same for "won in this table and in the partner's" (product of the two, ties half); or None
+    # the same for wins in both this table and the partner's (product of the two, ties half); or None
     joint: FloatArray | None
     trials: IntArray  # trials of each batch
 
     def share(self) -> FloatArray:
-        """P(first system ahead) over all trials: tables x pairs."""
+        """Return P(first system ahead) over all trials: tables x pairs."""
         return np.asarray(self.plus.sum(axis=0) / self.trials.sum(), dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class PairContrasts:
-    """Tables of scores made ready for products with counts."""
+    """Tables of scores prepared for products with counts."""
 
-    tables: IntArray  # which tables of the stack these are
-    # (tables * columns) x items; a column is a system, or a pair where scores are missing here and there
+    tables: IntArray  # indices of these tables in the stack
+    # (tables * columns) x items; a column is a system, or a pair where scores are missing irregularly
     matrix: FloatArray
-    by_system: bool  # whether columns are systems, whose sums are yet to be subtracted
-    tie: FloatArray  # tables x pairs; size of a difference, per item drawn, that is rounding
+    by_system: bool  # whether columns are systems, to be subtracted in pairs
+    tie: FloatArray  # tables x pairs; difference per drawn item that is rounding
     known: BoolArray  # tables x pairs; whether the two systems have a common item
     first: IntArray  # first system of each pair, as in `np.triu_indices(M, 1)`
     second: IntArray  # second system
 
     def add(self, counts: FloatArray) -> FloatArray:
-        """Sums over draws given as counts (trials x items), to be passed to `signs`."""
+        """Return sums over draws given as counts (trials x items), the input of `signs`."""
         return np.asarray(self.matrix @ counts.T, dtype=np.float64)
 
     def signs(self, sums: FloatArray, size: int) -> IntArray:
@@ -255,9 +256,9 @@ class PairContrasts:
 def bootstrap_sign_counts(
     scores: FloatArray, trials: int, *, size: int | None = None, seed: Seed = 0, partner: FloatArray | None = None
 ) -> SignCounts:
-    """Count who is ahead in `trials` draws of items with replacement, for every pair of systems and table.
+    """Count bootstrap samples in which the first system of a pair has the higher mean, by table and pair.
 
-    All tables (tables x items x systems) see the same draws of `size` items; `partner` is resampled with them, and its
+    All tables (tables x items x systems) share the samples of `size` items; `partner` is resampled with them, and its
     wins are counted jointly with theirs.
 
     >>> scores = np.array([[[2.0, 1.0], [1.0, 3.0], [4.0, 1.0]]])
@@ -280,7 +281,7 @@ def bootstrap_sign_counts(
     beside = None if partner is None else next(iter(pair_contrasts(partner[None])))
     (draw_seed,) = spawn_seeds(seed, 1)
     for block in pair_contrasts(scores):
-        rng = np.random.default_rng(draw_seed)  # every block of tables sees the same draws
+        rng = np.random.default_rng(draw_seed)  # every block of tables uses the same draws
         for batch, batch_trials in enumerate(per_batch):
             won, joint_wins = _count_batch(block, beside, rng, int(batch_trials), items, size)
             plus[batch, block.tables] = won
@@ -292,7 +293,7 @@ def bootstrap_sign_counts(
 def _count_batch(
     block: PairContrasts, beside: PairContrasts | None, rng: np.random.Generator, trials: int, items: int, size: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Count the wins of one batch: alone, and together with the partner."""
+    """Count the wins of one batch: alone, and jointly with the partner."""
     won, joint_wins = np.zeros(block.known.shape), np.zeros(block.known.shape)
     for rows in row_blocks(trials, max(items, size, len(block.matrix), block.known.size), _CHUNK):
         counts = bootstrap_counts(rng, rows.stop - rows.start, items, size)
@@ -307,10 +308,10 @@ def _count_batch(
 
 
 def pair_contrasts(scores: FloatArray) -> Iterator[PairContrasts]:
-    """Make tables of scores (tables x items x systems) ready, as many at a time as fit in memory.
+    """Yield tables of scores (tables x items x systems) prepared for products, as many at a time as fit in memory.
 
-    Where each item has all scores or none (for the systems that have any), sums by system suffice, and are a few
-    times cheaper than sums by pair.
+    If each item has all scores or none (of the systems that have any), sums by system suffice, which are a few times
+    cheaper than sums by pair.
     """
     present = ~np.isnan(scores)
     rows, columns = np.asarray(present.any(axis=2)), np.asarray(present.any(axis=1))
@@ -332,7 +333,7 @@ def _build_contrasts(scores: FloatArray, present: BoolArray, tables: IntArray, b
     if by_system:
         any_score = np.asarray(is_present.any(axis=1))
         comparable = any_score[:, first] & any_score[:, second]
-        # Less the item's mean: the same differences, with smaller numbers to round.
+        # Centred by item: the same differences with smaller numbers to round.
         mean = filled.sum(axis=2, keepdims=True) / np.maximum(is_present.sum(axis=2, keepdims=True), 1)
         columns = np.where(is_present, filled - mean, 0.0)
         terms = np.abs(columns).sum(axis=1)[:, first] + np.abs(columns).sum(axis=1)[:, second]
@@ -347,7 +348,7 @@ def _build_contrasts(scores: FloatArray, present: BoolArray, tables: IntArray, b
 
 
 def full_sample_signs(scores: FloatArray) -> IntArray:
-    """Who is ahead on all items, once each: tables x pairs, in -1, 0, 1."""
+    """Return the sign of the mean difference on all items: tables x pairs, in -1, 0, 1."""
     items, systems = scores.shape[1:]
     signs = np.zeros((len(scores), systems * (systems - 1) // 2), dtype=np.int64)
     for block in pair_contrasts(scores):
@@ -356,7 +357,7 @@ def full_sample_signs(scores: FloatArray) -> IntArray:
 
 
 def batch_sizes(trials: int) -> IntArray:
-    """Split trials into at most `BATCHES` batches of equal size, give or take one.
+    """Split trials into at most `BATCHES` batches of nearly equal size.
 
     >>> batch_sizes(3)
     array([1, 1, 1])

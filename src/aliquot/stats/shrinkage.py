@@ -1,6 +1,6 @@
-"""How much of the spread between systems is real, and what a sample not yet drawn will show.
+"""Shrinkage of systems' estimates, and forecasts of the error of a future sample.
 
-Estimates are shrunk towards a prediction; the errors of a future sample are forecast from the judged items.
+Estimates are shrunken towards a prediction; errors of a future sample are forecast from the judged items.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, is_negligible,
 MAX_SHARE = 0.9995
 _SHARES = np.linspace(0.0, MAX_SHARE, 400)
 MIN_SYSTEMS = 4
-"""With fewer systems, common shift and deviations cannot be separated."""
+"""Minimum number of systems to separate common shift and deviations."""
 _TINY = 1e-200
 
 
 def real_share(deviations: FloatArray, variance: float) -> float:
-    """Expected share of the variance of `deviations` that is real, not error.
+    """Return the expected share of the variance of `deviations` that is real, not error.
 
-    Deviations e_a ~ N(0, s + v), v the known error variance of each and s unknown. The share k = s / (s + v) has a
-    uniform prior (Strawderman 1971); nothing is tuned. With u = 1 - k, x = sum e^2 / (2 v) and a = (M + 1) / 2 the
-    posterior is u^(a-1) exp(-x u) on (0, 1), whose mean is a P(a+1, x) / (x P(a, x)), P the incomplete gamma function.
+    Deviations e_a ~ N(0, s + v), v the known error variance and s unknown. The share k = s / (s + v) has a uniform
+    prior (Strawderman 1971). With u = 1 - k, x = sum e^2 / (2 v) and a = (M + 1) / 2 the posterior is u^(a-1) exp(-x u)
+    on (0, 1), whose mean is a P(a+1, x) / (x P(a, x)), P the incomplete gamma function.
 
     >>> round(real_share(np.array([-3.0, -1.0, 1.0, 3.0]), 0.1), 2), real_share(np.array([0.5, -0.5]), 0.0)
     (0.97, 1.0)
@@ -40,7 +40,7 @@ def real_share(deviations: FloatArray, variance: float) -> float:
 
 
 def share_posterior(deviations: FloatArray, variance: float) -> tuple[FloatArray, FloatArray]:
-    """The posterior behind `real_share` on a grid: shares, ascending, and the probability of each.
+    """Return the posterior of `real_share` on a grid: shares, ascending, and their probabilities.
 
     >>> shares, probability = share_posterior(np.array([-3.0, -1.0, 1.0, 3.0]), 0.1)
     >>> round(float(shares @ probability), 2), round(float(probability.sum()), 6)
@@ -55,10 +55,10 @@ def share_posterior(deviations: FloatArray, variance: float) -> tuple[FloatArray
 
 
 def contrast_variance(covariance: FloatArray) -> float:
-    """Mean error variance of the systems' deviations from their common mean: trace(C V C) / (M - 1).
+    """Return the mean error variance of the systems' deviations from their common mean: trace(C V C) / (M - 1).
 
-    The M x M covariance itself is not inverted: from few items it has no full rank, and its smallest directions are
-    far too sure of themselves.
+    The M x M covariance is not inverted: from few items it has no full rank, and its smallest eigenvalues are far too
+    small.
 
     >>> contrast_variance(np.full((3, 3), 5.0) + np.eye(3))
     1.0
@@ -70,11 +70,11 @@ def contrast_variance(covariance: FloatArray) -> float:
 def shrink_to_prediction(
     values: FloatArray, prediction: FloatArray, covariance: FloatArray
 ) -> tuple[FloatArray, float]:
-    """Estimates drawn towards a prediction of them, as far as the estimates themselves say that it can be trusted.
+    """Shrink estimates towards a prediction by the share of their deviations that is error; also return the share.
 
     values - prediction = common shift + deviations; the shift is kept, the deviations are multiplied by the share of
-    them that is real. What is known exactly stays. Fewer than four systems stay unchanged, with factor 1; NaN stays NaN
-    and takes no part.
+    them that is real. Exact values are kept. Fewer than four systems are unchanged, with share 1; NaN stays NaN and is
+    ignored.
 
     >>> shrink_to_prediction(np.array([1.0, 2.0, 3.0, 4.0]), np.zeros(4), np.zeros((4, 4)))
     (array([1., 2., 3., 4.]), 1.0)
@@ -92,18 +92,18 @@ def shrink_to_prediction(
 
 
 def _is_exact(values: FloatArray, covariance: FloatArray) -> BoolArray:
-    """Systems whose error is 0 but for rounding."""
+    """Return which systems have an error of 0 up to rounding."""
     return is_negligible(np.sqrt(np.clip(np.diag(covariance), 0.0, None)), values)
 
 
-_NEAR, _FAR = 1.5, 3.0  # robust standard deviations up to which a system is drawn fully, and from which not at all
+_NEAR, _FAR = 1.5, 3.0  # robust standard deviations up to which a system is shrunken fully, and from which not at all
 
 
 def shrink_robustly(values: FloatArray, prediction: FloatArray, covariance: FloatArray) -> tuple[FloatArray, float]:
     """Shrink as `shrink_to_prediction`, but leave outlying systems where they are.
 
     Deviations from the prediction are measured in robust standard deviations (median, MAD). Systems within 1.5 of them
-    say which share of the deviations is real and are drawn; the draw fades out up to 3.
+    determine the real share and are shrunken; shrinkage fades out up to 3.
 
     >>> values, share = shrink_robustly(np.array([0.0, 0.1, 0.2, 0.3, 9.0]), np.zeros(5), np.eye(5))
     >>> bool(share < 0.5), float(values[4])
@@ -129,38 +129,38 @@ def shrink_robustly(values: FloatArray, prediction: FloatArray, covariance: Floa
     return result, share
 
 
-# -- Forecast of a sample that is not drawn yet, from one that is -----------------------------------------
+# -- Forecast of a future sample ---
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """Units of a future sample, as the judged items show them."""
+    """Error units of a future sample, estimated from the judged items."""
 
-    units: FloatArray  # n0 x M, what drawing an item like this one adds to the error of each system's total
-    mass: FloatArray  # n0, how many of the future sample's items are expected to be like this one
-    population: float  # the number of items that the means are over
-    n: float  # the size of the future sample
+    units: FloatArray  # n0 x M, contribution of an item like this one to the error of each system's total
+    mass: FloatArray  # n0, expected number of such items in the future sample
+    population: float  # number of items that the means are over
+    n: float  # size of the future sample
 
     @cached_property
     def covariance(self) -> FloatArray:
-        """Joint covariance of the future estimates."""
+        """Covariance of the future estimates."""
         n0 = len(self.units)
         scale = n0 / ((n0 - 1) * self.population**2)
         covariance: FloatArray = (self.units * self.mass[:, None]).T @ self.units * scale
         return covariance
 
     def scaled(self, factor: float) -> Forecast:
-        """The same with variances multiplied by a factor."""
+        """Return the forecast with variances multiplied by a factor."""
         return Forecast(self.units * np.sqrt(factor), self.mass, self.population, self.n)
 
     def freedom(self) -> float:
-        """Degrees of freedom of the variances of means, pooled over systems, as `degrees_of_freedom` will give."""
+        """Return the degrees of freedom of the variances of means, pooled over systems (as `degrees_of_freedom`)."""
         kurtosis = _kurtosis(self.units, self.mass)
         defined = np.isfinite(kurtosis)
         return float(self._freedom(kurtosis[defined].mean())) if defined.any() else self._most
 
     def pair_freedom(self) -> FloatArray:
-        """Degrees of freedom of every difference of two systems, M x M."""
+        """Return the degrees of freedom of every difference of two systems, M x M."""
         kurtosis = np.array([_kurtosis(self.units[:, [a]] - self.units, self.mass) for a in range(self.units.shape[1])])
         return np.where(
             np.isfinite(kurtosis), self._freedom(np.where(np.isfinite(kurtosis), kurtosis, 3.0)), self._most
@@ -171,7 +171,7 @@ class Forecast:
         return max(2.0, self.n - 1.0)
 
     def _freedom(self, kurtosis: FloatArray) -> FloatArray:
-        """2 n / (kurtosis - 1), the kurtosis corrected for the few items that tell it (Joanes and Gill 1998, G2)."""
+        """Return 2 n / (kurtosis - 1), the kurtosis corrected for small samples (Joanes and Gill 1998, G2)."""
         n0 = len(self.units)
         if n0 < 4:
             return np.full(np.shape(kurtosis), self._most)
@@ -180,7 +180,7 @@ class Forecast:
 
 
 def _kurtosis(units: FloatArray, mass: FloatArray) -> FloatArray:
-    """Weighted kurtosis of each column about 0; NaN where a column does not vary."""
+    """Return the weighted kurtosis of each column about 0; NaN for a constant column."""
     share = mass / mass.sum()
     second = share @ units**2
     scale = float(second.max(initial=0.0))
@@ -191,13 +191,13 @@ def _kurtosis(units: FloatArray, mass: FloatArray) -> FloatArray:
 def forecast_sample(
     residual: FloatArray, weight: FloatArray, expected: FloatArray, n: float, copies: float = 1.0
 ) -> Forecast:
-    """Forecast the units of a sample in which an item like i is drawn `expected[i]` times.
+    """Forecast the error units of a sample in which an item like i is drawn `expected[i]` times.
 
-    The future inclusion probability is expected / copies, where the future population holds `copies` items for every
-    item of the present one: 1 for the same test set, infinite for conclusions beyond any. With Deville's centring,
-    Var = 1/N^2 sum_U q (1 - q / copies) (e / q - A)^2, and sums over U are weighted sums over the judged items.
-    `residual` (n0 x M) are those of the future estimator about their weighted mean; `weight` is how many items of the
-    population each judged one stands for; `n`, the future sample size, is the sum of the expected draws of all items.
+    The future inclusion probability is expected / copies, where the future population holds `copies` items per present
+    one: 1 for the same test set, infinite for inference beyond it. With Deville's centring, Var = 1/N^2 sum_U q (1 - q
+    / copies) (e / q - A)^2, and sums over U are weighted sums over the judged items. `residual` (n0 x M) are those of
+    the future estimator about their weighted mean; `weight` is the number of items of the population that each judged
+    one represents; `n` is the future sample size, the sum of the expected draws of all items.
 
     >>> e = np.array([[-1.0], [0.0], [1.0]])
     >>> future = forecast_sample(e, np.full(3, 10.0), np.full(3, 0.2), n=6)
@@ -214,7 +214,7 @@ def forecast_sample(
 
 
 def expected_cluster_pairs(expected: FloatArray, cluster: IntArray) -> float:
-    """Expected number of ordered pairs of drawn items of the same cluster; draws are taken for independent.
+    """Return the expected number of ordered pairs of drawn items of the same cluster, for independent draws.
 
     >>> expected_cluster_pairs(np.array([0.5, 0.5, 1.0]), np.array([0, 0, 1]))
     0.5
@@ -224,11 +224,11 @@ def expected_cluster_pairs(expected: FloatArray, cluster: IntArray) -> float:
 
 
 def draw_true_means(values: FloatArray, covariance: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:
-    """Draw what the true means may be, given estimates of them: draws x M.
+    """Draw true means given estimates of them: draws x M.
 
-    Systems are alike before anything is known of them: theta_a ~ N(mu, s). Drawing from N(estimate, Cov) alone would
-    spread the systems by the error once more, and promise too easy a ranking. With fewer than four systems the share of
-    the spread that is real cannot be estimated, and the estimates are taken as they are.
+    The prior of the means is theta_a ~ N(mu, s). Drawing from N(estimate, Cov) alone would add the error to the spread
+    once more, and make the ranking look too easy. With fewer than four systems the real share of the spread cannot be
+    estimated, and the estimates are not shrunken.
 
     >>> theta = draw_true_means(np.array([1.0, 2.0, 3.0, 4.0]), np.eye(4) * 1e-6, 500, np.random.default_rng(0))
     >>> theta.mean(axis=0).round(2)
@@ -246,7 +246,7 @@ def draw_true_means(values: FloatArray, covariance: FloatArray, draws: int, rng:
 
 
 def cap_covariance(covariance: FloatArray, known: FloatArray) -> FloatArray:
-    """The covariance with every direction in which it exceeds what is known already cut to that.
+    """Return the covariance capped at `known` in every direction.
 
     >>> cap_covariance(np.diag([1.0, 4.0]), np.diag([2.0, 2.0])).round(9).tolist()
     [[1.0, 0.0], [0.0, 2.0]]
@@ -257,7 +257,7 @@ def cap_covariance(covariance: FloatArray, known: FloatArray) -> FloatArray:
 
 
 def combine_covariances(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Covariance of the best average of two independent estimates: (A^-1 + B^-1)^-1 = A (A + B)^-1 B.
+    """Return the covariance of the best average of two independent estimates: (A^-1 + B^-1)^-1 = A (A + B)^-1 B.
 
     >>> combine_covariances(np.eye(1) * 3.0, np.eye(1) * 6.0).tolist()
     [[2.0]]
@@ -269,12 +269,11 @@ def combine_covariances(first: FloatArray, second: FloatArray) -> FloatArray:
 def extend_estimates(
     truth: FloatArray, values: FloatArray, known: FloatArray, covariance: FloatArray, draws: FloatArray
 ) -> FloatArray:
-    """Estimates after more items of the same set, given the truth and the present estimates (draws x M).
+    """Draw estimates after more items of the same set, given the truth and the present estimates (draws x M).
 
-    What is known by now, N(values, C), stays part of the final estimate, whose covariance is F: it averages the present
-    estimate and what the new items say, truth + N(0, (F^-1 - C^-1)^-1). So its mean is values + (I - F C^-1) (truth -
-    values) and its variance F - F C^-1 F. A fresh sample in its place would let go of what is known. `draws` are
-    standard normal.
+    The final estimate, with covariance F, averages the present estimate N(values, C) and that of the new items, truth +
+    N(0, (F^-1 - C^-1)^-1). Its mean is values + (I - F C^-1) (truth - values) and its variance F - F C^-1 F. A fresh
+    sample in its place would discard what is known. `draws` are standard normal.
 
     >>> x = extend_estimates(np.full((4, 1), 3.0), np.zeros(1), np.eye(1), np.eye(1) * 0.25, np.zeros((4, 1)))
     >>> float(x[0, 0].round(9))
@@ -288,7 +287,7 @@ def extend_estimates(
 
 
 def _relative_eigenvalues(covariance: FloatArray, known: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The symmetric root of `known`, and shares of it (0 to 1) that are left along orthogonal axes."""
+    """Return the symmetric root of `known`, and shares of it (0 to 1) that remain along orthogonal axes."""
     values, vectors = np.linalg.eigh(known)
     values = np.where(values > 1e-12 * max(float(values.max(initial=0.0)), 1e-300), values, 0.0)
     half = (vectors * np.sqrt(values)) @ vectors.T
@@ -298,7 +297,7 @@ def _relative_eigenvalues(covariance: FloatArray, known: FloatArray) -> tuple[Fl
 
 
 def covariance_root(covariance: FloatArray) -> FloatArray:
-    """A matrix R with R R' = covariance, which may have any rank.
+    """Return R with R R' = covariance, which may have any rank.
 
     >>> r = covariance_root(np.ones((2, 2)))
     >>> (r @ r.T).round(12).tolist()

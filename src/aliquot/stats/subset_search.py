@@ -1,10 +1,8 @@
-"""The best subset of items: the greatest utility for a budget, or the ranking most like that of the whole set.
+"""Best subset of items: knapsack for utility within a budget, random search for the ranking of the whole set.
 
-The first is the 0-1 knapsack, solved to a proven gap; the second is searched at random.
-
-Invariant: the items of a knapsack never cost more than the budget (up to a relative 1e-9, so that 0.1 + 0.2 fills 0.3),
-and `gap` bounds how far their utility is from the best possible one. A subset of the search holds every item at most
-once, and the accuracy returned is that of the subset returned.
+Invariant: the items of a knapsack never cost more than the budget (up to a relative 1e-9, so that 0.1 + 0.2 fits 0.3),
+and `gap` bounds the distance of their utility from the best possible one. A subset of the search holds every item at
+most once, and the accuracy returned is that of the subset returned.
 """
 
 from __future__ import annotations
@@ -28,27 +26,27 @@ from aliquot.stats.arrays import FloatArray, IntArray, Seed, row_blocks
 from aliquot.stats.pairwise import analytic_p, pair_differences, permutation_p, spa, spa_from_sums
 
 _SLACK = 1e-9
-"""Share by which rounding may exceed the budget, or the solver's bound an optimum."""
+"""Relative rounding allowed for the budget and for the solver's bound."""
 
 _ROUNDING = 1e-12
-"""Relative difference of two totals below which they count as equal."""
+"""Relative difference of totals that is rounding."""
 
 _SCALE = 2.0**20
-"""Size of budget and bound as HiGHS sees them; its absolute tolerances of 1e-6 are then relative ones of 1e-12."""
+"""Scale of budget and bound for HiGHS: its absolute tolerances of 1e-6 become relative ones of 1e-12."""
 
 _CORE_SIZES = (64, 512, 4096)
-"""Items that go to HiGHS at a time; it ignores its time limit on far larger programs."""
+"""Items per HiGHS program; it ignores its time limit on far larger ones."""
 
 _TINY_CORE = 16
-"""Items in doubt up to which the optimum is proven whatever gap was asked for, because it takes no time."""
+"""Number of undecided items up to which the optimum is always proven, because that is fast."""
 
 _MAX_COVERS = 50
-"""Rounded solutions beyond the budget that are cut off before the greedy one is taken instead."""
+"""Rounded solutions beyond the budget that are cut off before the greedy one is used."""
 
 
 @dataclass(frozen=True)
 class KnapsackResult:
-    """The items to take."""
+    """Solution of a knapsack problem."""
 
     chosen: IntArray  # positions of the chosen items, ascending
     utility: float  # their total utility
@@ -61,8 +59,8 @@ class KnapsackResult:
 class _Relaxation:
     """Dantzig's solution of the linear relaxation, over items sorted by utility per cost.
 
-    It takes the items before `stop` and a part of that one, for a utility of `bound`. `loss` is what the bound
-    loses when an item is decided the other way, ascending; `by_loss` are the items in that order.
+    It takes the items before `stop` and a fraction of that one, for a utility of `bound`. `loss` is the decrease of the
+    bound when an item is decided the other way, ascending; `by_loss` are the items in that order.
     """
 
     stop: int
@@ -76,9 +74,9 @@ def knapsack(
 ) -> KnapsackResult:
     """Maximise sum(utility) subject to sum(cost) <= budget (Zouhar et al. 2025, eq. 2).
 
-    Items that the linear relaxation decides beyond doubt are fixed; HiGHS solves what is left. Items of no cost are
-    always taken; items of no utility only when everything fits. After `time_limit` seconds the best solution so far is
-    returned with its gap; `gap=0` asks for the proven optimum.
+    Items that the linear relaxation decides are fixed; HiGHS solves the rest. Free items are always taken; items
+    without utility only if everything fits. After `time_limit` seconds the best solution so far is returned with its
+    gap; `gap=0` requires the proven optimum.
 
     >>> best = knapsack(np.array([6.0, 5.0, 5.0]), np.array([0.25, 0.1, 0.2]), 0.3)
     >>> best.chosen, best.utility, best.optimal
@@ -115,7 +113,7 @@ def _fits(cost: FloatArray, budget: float) -> bool:
 
 
 def _build_result(chosen: IntArray, utility: FloatArray, cost: FloatArray, bound: float) -> KnapsackResult:
-    """Total up the chosen items; a bound below their utility is rounding and proves them optimal."""
+    """Sum up the chosen items; a bound below their utility is rounding and proves them optimal."""
     total = math.fsum(utility[chosen])
     proven = max(0.0, (bound - total) / bound) if bound > 0 else 0.0
     return KnapsackResult(
@@ -130,10 +128,10 @@ def _build_result(chosen: IntArray, utility: FloatArray, cost: FloatArray, bound
 def _solve_ranked(
     utility: FloatArray, cost: FloatArray, budget: float, time_limit: float, gap: float
 ) -> tuple[IntArray, float]:
-    """Choose among items sorted by ratio that do not all fit; also return an upper bound of the optimum.
+    """Choose among items sorted by ratio; also return an upper bound of the optimum.
 
-    The core are the items in doubt: those whose reduced cost is below the distance of bound and incumbent. A core
-    that is too large is first solved in its most doubtful part, which nearly always closes that distance.
+    The core are the undecided items: those whose reduced cost is below the gap of bound and incumbent. A core that is
+    too large is first solved in its most uncertain part, which nearly always closes the gap.
     """
     capacity, deadline = budget * (1 + _SLACK), monotonic() + time_limit
     relaxed = _solve_relaxation(utility, cost, capacity)
@@ -156,7 +154,7 @@ def _solve_ranked(
         if picked is not None and base + math.fsum(utility[core[picked]]) > value:
             chosen = np.concatenate([fixed, core[picked]])
         if whole:
-            # Solutions outside the core are worth no more than the incumbent, those inside no more than its bound.
+            # Solutions outside the core are worth at most the incumbent, those inside at most its bound.
             return chosen, min(relaxed.bound, max(value, base + core_bound))
     return chosen, relaxed.bound
 
@@ -168,13 +166,13 @@ def _solve_relaxation(utility: FloatArray, cost: FloatArray, capacity: float) ->
     room = capacity - math.fsum(cost[:stop])
     price = utility[stop] / cost[stop]
     loss = np.abs(utility - price * cost)
-    # Among equals the items around the break come first: it takes both kinds to improve on a solution.
+    # Among ties the items around the break come first: improving a solution takes both kinds.
     by_loss = np.lexsort((np.abs(np.arange(len(cost)) - stop), loss))
     return _Relaxation(stop, math.fsum(utility[:stop]) + room * price, by_loss, loss[by_loss])
 
 
 def _greedy(cost: FloatArray, capacity: float) -> IntArray:
-    """Take items in their order whenever they fit; in runs, so that 100,000 items need a few passes only."""
+    """Take items in order whenever they fit; in runs, so that 100,000 items need a few passes only."""
     runs: list[IntArray] = []
     rest, room = np.arange(len(cost)), capacity
     while len(rest := rest[cost[rest] <= room]):
@@ -187,10 +185,10 @@ def _greedy(cost: FloatArray, capacity: float) -> IntArray:
 def _solve_core(
     utility: FloatArray, cost: FloatArray, capacity: float, time_limit: float, slack: float
 ) -> tuple[IntArray | None, float]:
-    """Solve the open part with HiGHS, to an absolute `slack`; None when it found nothing in time.
+    """Solve the core with HiGHS, to an absolute `slack`; None if it found nothing in time.
 
-    HiGHS lets a row exceed its limit and a variable its integer by a tolerance. A rounded solution that costs too
-    much in exact arithmetic is therefore cut off (not all of these items) and the program solved again.
+    HiGHS allows violations within a tolerance. A rounded solution that costs too much in exact arithmetic is therefore
+    cut off (not all of these items) and the program solved again.
     """
     usable = np.flatnonzero(cost <= capacity)
     utility, cost = utility[usable], cost[usable]
@@ -238,9 +236,9 @@ _stdout_lock = Lock()
 
 @contextmanager
 def _silence_stdout() -> Iterator[None]:
-    """Keep standard output clean: HiGHS prints a line of debugging in C (jump-dev/HiGHS.jl#312) if told to be silent.
+    """Silence standard output: HiGHS prints a debugging line in C (jump-dev/HiGHS.jl#312) even if told to be silent.
 
-    The lock is there because two threads that each save and restore descriptor 1 could leave it pointing nowhere.
+    The lock is needed because two threads that save and restore descriptor 1 could lose it.
     """
     if os.name != "posix":
         yield
@@ -260,14 +258,14 @@ def _silence_stdout() -> Iterator[None]:
             os.close(nowhere)
 
 
-# -- Random search for the subset that ranks systems like the whole set ------------------------------------------------
+# -- Random search for the subset that ranks systems like the whole set ---
 
 
 SubsetScorer = Callable[[IntArray, IntArray], FloatArray]
-"""Accuracy of the items chosen so far with each of many extensions (one per row)."""
+"""Maps chosen items and extensions (one per row) to the accuracies of their unions."""
 
 _CHUNK = 1 << 22
-"""Random numbers held at a time."""
+"""Random numbers in memory at once."""
 
 
 def best_random_subset(
@@ -280,7 +278,7 @@ def best_random_subset(
     analytic: bool = True,
     permutations: int = 1000,
 ) -> tuple[IntArray, float]:
-    """Best of many random subsets of n items by soft pairwise accuracy (Zouhar et al. 2025, appendix A).
+    """Return the best of many random subsets of n items by soft pairwise accuracy (Zouhar et al. 2025, appendix A).
 
     Every subset contains `start`, returned first. P-values by sign flips (`analytic=False`) are a hundred times slower.
 
@@ -328,7 +326,7 @@ def _validate_search(scores: FloatArray, n: int, simulations: int, start: IntArr
 
 
 def _analytic_scorer(scores: FloatArray) -> SubsetScorer:
-    """Judge by the analytic p-values: sums of d and d^2 over a subset are one sparse product."""
+    """Score subsets by analytic p-values: sums of d and d^2 over a subset are one sparse product."""
     difference = pair_differences(scores)
     terms = np.hstack([difference, difference**2])
     target = analytic_p(scores)
@@ -345,7 +343,7 @@ def _analytic_scorer(scores: FloatArray) -> SubsetScorer:
 
 
 def _permutation_scorer(scores: FloatArray, permutations: int, rng: np.random.Generator) -> SubsetScorer:
-    """Judge by the sign-flip test, with the same flips for every subset so that luck does not choose."""
+    """Score subsets by the sign-flip test, with shared flips, so that chance does not choose."""
     flips = int(rng.integers(2**62))
     target = permutation_p(scores, permutations, flips)
 

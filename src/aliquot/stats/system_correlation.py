@@ -1,8 +1,8 @@
-"""How well some systems' values keep the order of others, and whether a metric orders systems as people do.
+"""Agreement of system rankings: correlations of values with the truth, and of metrics with people.
 
-The first functions take `values`, R x M (R outcomes of M systems), and `truth`, M numbers; they give R numbers. Higher
+The first functions take `values`, R x M (R outcomes of M systems), and `truth`, M numbers, and return R numbers. Higher
 is better for both. The result is NaN for fewer than two systems and where a value is missing. Differences beyond the
-twelfth digit are rounding, not order.
+twelfth digit are rounding.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DIGITS = 12
 
 
 def signs_of_pairs(values: FloatArray) -> FloatArray:
-    """Sign of the difference of every pair a < b, R x pairs.
+    """Return signs of the differences of all pairs a < b, R x pairs.
 
     >>> signs_of_pairs(np.array([[1.0, 2.0, 2.0]]))
     array([[-1., -1.,  0.]])
@@ -39,14 +39,14 @@ def signs_of_pairs(values: FloatArray) -> FloatArray:
 
 
 def _round_to_scale(values: FloatArray) -> FloatArray:
-    """Values on a scale of their row's largest, without the digits that summing in another order changes."""
+    """Scale values by their row's largest and round away digits that depend on the order of summation."""
     scale = np.abs(values).max(axis=1, keepdims=True, initial=0.0)
     levels: FloatArray = np.round(np.divide(values, scale, out=values * 0.0, where=scale > 0), _DIGITS)
     return levels
 
 
 def pairwise_accuracy(values: FloatArray, truth: FloatArray) -> FloatArray:
-    """Share of pairs in the true order; a pair tied on one side only counts half.
+    """Return the share of pairs in the true order; pairs tied on one side only are half.
 
     >>> pairwise_accuracy(np.array([[3.0, 1.0, 2.0]]), np.array([3.0, 2.0, 1.0])).round(3)
     array([0.667])
@@ -58,7 +58,7 @@ def pairwise_accuracy(values: FloatArray, truth: FloatArray) -> FloatArray:
 
 
 def count_swapped_pairs(values: FloatArray, truth: FloatArray) -> FloatArray:
-    """Number of pairs in the wrong order (Knowles and Lo 2023 ask whether there is any).
+    """Count pairs in the wrong order (Knowles and Lo 2023 ask whether there is any).
 
     >>> count_swapped_pairs(np.array([[3.0, 1.0, 2.0]]), np.array([3.0, 2.0, 1.0]))
     array([1.])
@@ -68,7 +68,7 @@ def count_swapped_pairs(values: FloatArray, truth: FloatArray) -> FloatArray:
 
 
 def kendall_b(values: FloatArray, truth: FloatArray) -> FloatArray:
-    """Kendall's tau-b of every outcome with the truth; NaN where one side is constant.
+    """Return Kendall's tau-b of every outcome with the truth; NaN if either is constant.
 
     >>> kendall_b(np.array([[3.0, 1.0, 2.0]]), np.array([3.0, 2.0, 1.0])).round(3)
     array([0.333])
@@ -77,7 +77,7 @@ def kendall_b(values: FloatArray, truth: FloatArray) -> FloatArray:
 
 
 def pearson_rows(values: FloatArray, truth: FloatArray) -> FloatArray:
-    """Pearson's correlation of every outcome with the truth; NaN where one side is constant.
+    """Return Pearson's correlation of every outcome with the truth; NaN if either is constant.
 
     >>> pearson_rows(np.array([[1.0, 2.0, 3.0]]), np.array([2.0, 4.0, 6.0]))
     array([1.])
@@ -86,7 +86,7 @@ def pearson_rows(values: FloatArray, truth: FloatArray) -> FloatArray:
 
 
 def spearman(values: FloatArray, truth: FloatArray) -> FloatArray:
-    """Spearman's rank correlation of every outcome with the truth.
+    """Return Spearman's correlation of every outcome with the truth; NaN if either is constant.
 
     >>> spearman(np.array([[3.0, 1.0, 2.0]]), np.array([3.0, 2.0, 1.0]))
     array([0.5])
@@ -97,15 +97,15 @@ def spearman(values: FloatArray, truth: FloatArray) -> FloatArray:
 def _correlate_complete_rows(
     correlation: Callable[[FloatArray, FloatArray], FloatArray], values: FloatArray, truth: FloatArray
 ) -> FloatArray:
-    """Correlate rows with the truth; a row with a missing value has no correlation, whatever the others are."""
+    """Correlate rows with the truth; NaN for rows with a missing value."""
     incomplete = np.isnan(values + truth).any(axis=1)
     return np.where(incomplete, np.nan, correlation(values, np.broadcast_to(truth, values.shape)))
 
 
 def weighted_tau(values: FloatArray, truth: FloatArray) -> FloatArray:
-    """Kendall's tau of each row in which a swap of ranks r and s counts 1/(r+1)^2 + 1/(s+1)^2, ranks from 0.
+    """Return weighted Kendall's tau of each row: a swap of ranks r and s counts 1/(r+1)^2 + 1/(s+1)^2.
 
-    Averaged over the ranks by the truth and by the values, as scipy's `weightedtau` does (Vigna 2015). It is the
+    Averaged over ranks (from 0) by the truth and by the values, as scipy's `weightedtau` (Vigna 2015). It is the
     measure of arXiv 2608.03437.
 
     >>> weighted_tau(np.array([[3.0, 2.0, 1.0], [2.0, 3.0, 1.0]]), np.array([3.0, 2.0, 1.0])).round(3).tolist()
@@ -131,7 +131,7 @@ def weighted_tau(values: FloatArray, truth: FloatArray) -> FloatArray:
 
 
 def top_share(values: FloatArray, truth: FloatArray, count: int) -> FloatArray:
-    """Share of the `count` best systems that each row puts among its `count` first.
+    """Return the share of the `count` best systems among the first `count` of each row.
 
     >>> top_share(np.array([[4.0, 1.0, 3.0, 2.0]]), np.array([4.0, 3.0, 2.0, 1.0]), 2).tolist()
     [0.5]
@@ -143,7 +143,7 @@ def top_share(values: FloatArray, truth: FloatArray, count: int) -> FloatArray:
 
 
 def rank_of_best(values: FloatArray, truth: FloatArray) -> FloatArray:
-    """True rank (1 = best) of the system that each outcome puts first; ties by the mean over those put first.
+    """Return the true rank (1 = best) of the first system of each outcome; ties are averaged.
 
     >>> rank_of_best(np.array([[3.0, 1.0, 5.0]]), np.array([3.0, 2.0, 1.0]))
     array([3.])
@@ -152,13 +152,13 @@ def rank_of_best(values: FloatArray, truth: FloatArray) -> FloatArray:
         return np.full(len(values), np.nan)
     true_levels, levels = _round_to_scale(truth[None])[0], _round_to_scale(values)
     ranks = 1 + (true_levels[None, :] > true_levels[:, None]).sum(axis=1)
-    first = levels == levels.max(axis=1, keepdims=True)  # nothing is the largest where a value is missing
+    first = levels == levels.max(axis=1, keepdims=True)  # all False for rows with a missing value
     count = first.sum(axis=1)
     return np.where(count > 0, (first * ranks).sum(axis=1) / np.maximum(count, 1), np.nan)
 
 
 def dice(one: IntArray, other: IntArray) -> float:
-    """Dice coefficient of the best clusters (number 1) of two clusterings.
+    """Return the Dice coefficient of the best clusters (number 1) of two clusterings.
 
     >>> round(dice(np.array([1, 1, 2]), np.array([1, 2, 2])), 3)
     0.667
@@ -168,19 +168,19 @@ def dice(one: IntArray, other: IntArray) -> float:
     return 2 * int((a & b).sum()) / size if size else float("nan")
 
 
-# -- Does a metric order systems as people do: hard and soft pairwise accuracy, and who the verdict hangs on ---------
+# -- Metrics against people at the system level: hard and soft pairwise accuracy, influence of systems ---
 
 
 TableStatistic = Callable[[FloatArray, FloatArray], float]
-"""A number from the metric's and the human items x systems tables, such as a correlation at some level."""
+"""Maps the metric's and the human items x systems tables to a number, such as a correlation."""
 
 NestedStatistic = Callable[[FloatArray, FloatArray], FloatArray]
-"""Such a number of the first two columns of the tables, of the first three, and so on to all."""
+"""The same of the first two columns of the tables, the first three, ..., all."""
 
 
 @dataclass(frozen=True)
 class SystemAccuracy:
-    """Share of the pairs of systems that a metric gets right."""
+    """Share of pairs of systems that a metric orders correctly."""
 
     value: float  # from 0 to 1; NaN where no pair counts
     systems: int  # systems with common cells
@@ -191,7 +191,7 @@ class SystemAccuracy:
 class ExtremeCurves:
     """A statistic on the best and on the worst systems only."""
 
-    sizes: IntArray  # numbers of systems, from all down
+    sizes: IntArray  # numbers of systems, descending from all
     top: FloatArray  # the statistic on that many best systems (by people)
     last: FloatArray  # the same on the worst
     order: IntArray  # systems from best to worst, those without common cells left out
@@ -208,10 +208,10 @@ class LeaveOneOut:
 
 
 def metric_pairwise_accuracy(metric: FloatArray, human: FloatArray, metric_ties: MetricTies = "half") -> SystemAccuracy:
-    """Share of pairs of systems whose means the metric orders as people do (Kocmi et al. 2021).
+    """Return the share of pairs of systems whose means the metric orders as people do (Kocmi et al. 2021).
 
-    `metric_ties`: a pair that the metric ties is wrong ("discordant"), left out ("skip") or "half" right. Pairs of
-    systems that people tie are left out. A table of one row holds system scores.
+    `metric_ties`: pairs tied by the metric are wrong ("discordant"), left out ("skip") or "half" right. Pairs tied by
+    people are left out. A table of one row holds system scores.
 
     >>> metric_pairwise_accuracy(np.array([[1.0, 2.0, 2.0]]), np.array([[1.0, 2.0, 3.0]]))
     SystemAccuracy(value=0.8333333333333333, systems=3, pairs=3)
@@ -225,7 +225,7 @@ def metric_pairwise_accuracy(metric: FloatArray, human: FloatArray, metric_ties:
 def soft_pairwise_accuracy(
     metric: FloatArray, human: FloatArray, permutations: int | None = None, seed: Seed = 0
 ) -> SystemAccuracy:
-    """Soft pairwise accuracy, 1 - mean over pairs of |p_metric - p_human| (Thompson et al. 2024).
+    """Return soft pairwise accuracy, 1 - mean over pairs of |p_metric - p_human| (Thompson et al. 2024).
 
     The p-values are one-sided and paired over the items on which both systems have both scores. Without `permutations`
     they are the analytic limit (`pairwise.analytic_p`); pairs of systems without common items are left out.
@@ -252,18 +252,18 @@ def soft_pairwise_accuracy(
 
 
 def nested_statistic(statistic: TableStatistic) -> NestedStatistic:
-    """A statistic of the first two columns of two tables, the first three, and so on."""
+    """Turn a statistic of tables into one of their first two columns, first three, ..., all."""
     return lambda metric, human: np.array(
         [statistic(metric[:, :columns], human[:, :columns]) for columns in range(2, metric.shape[1] + 1)]
     )
 
 
 def extreme_curves(metric: FloatArray, human: FloatArray, curve: NestedStatistic, fewest: int = 3) -> ExtremeCurves:
-    """Recompute a statistic on the N best and the N worst systems, N = all..fewest (HumEval 2022, paper 9).
+    """Compute a statistic on the N best and the N worst systems, N = all..fewest (HumEval 2022, paper 9).
 
-    A falling curve says that the metric tells good from bad systems, but not good ones from each other. Systems are
-    ordered by their human mean over all judged cells, the same for every metric. `curve` gives the statistic of the
-    first two columns, the first three, ...: pairs of outputs are then compared once, not once for every N.
+    A decreasing curve means that the metric separates good from bad systems, but not good ones from each other. Systems
+    are ordered by their human mean over all judged cells, equal for all metrics. `curve` returns the statistic of the
+    first two columns, the first three, ..., so that pairs of outputs are compared only once.
 
     >>> from aliquot.stats.correlation import correlate_tables
     >>> metric, human = np.array([[1.0, 3.0, 2.0, 9.0]]), np.array([[1.0, 2.0, 3.0, 4.0]])
@@ -281,12 +281,12 @@ def extreme_curves(metric: FloatArray, human: FloatArray, curve: NestedStatistic
     if not len(sizes):
         return ExtremeCurves(sizes, np.empty(0), np.empty(0), order)
     top, last = (curve(metric[:, way], human[:, way])[sizes - 2] for way in (order, order[::-1]))
-    last[0] = top[0]  # all systems both times, added up in another order
+    last[0] = top[0]  # equal up to the order of summation
     return ExtremeCurves(sizes, top, last, order)
 
 
 def leave_one_system_out(metric: FloatArray, human: FloatArray, statistic: TableStatistic) -> LeaveOneOut:
-    """Recompute a statistic without each system: does the verdict hang on a single one (docs/methods.md, section 7)?
+    """Compute a statistic without each system in turn (docs/methods.md, section 7).
 
     >>> from aliquot.stats.correlation import correlate_tables
     >>> metric, human = np.array([[1.0, 2.0, 3.0, 9.0]]), np.array([[3.0, 2.0, 1.0, 9.0]])
