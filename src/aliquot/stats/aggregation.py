@@ -75,7 +75,7 @@ def _sorted_cells(cells: IntArray, values: FloatArray, size: int) -> tuple[Float
     return values[np.lexsort((values, cells))], start, count
 
 
-# -- Dawid and Skene (1979): labels and annotators' confusion matrices by expectation-maximisation  ---
+# -- Dawid and Skene (1979): labels and annotators' confusion matrices by expectation-maximisation ---------------------
 
 
 _MIN_PROBABILITY = 1e-10  # avoids the logarithm of 0; crowd-kit clips at the same value
@@ -155,7 +155,7 @@ def _e_step(by_item: sparse.csr_array, prior: FloatArray, confusion: FloatArray)
     return np.exp(joint - evidence), float(evidence.sum())
 
 
-# -- Learning curves: error of aggregates of k judgments per output  ---
+# -- Learning curves: error of aggregates of k judgments per output ----------------------------------------------------
 
 
 Aggregate = Callable[[IntArray], FloatArray]

@@ -137,7 +137,7 @@ def _count_equal_pairs(judgments: PairableJudgments) -> FloatArray:
     return np.asarray(counts.multiply(counts).sum(axis=1)).ravel() - judgments.size
 
 
-# -- Agreement on error spans: marked characters and their severity ---------------------------------------------------
+# -- Agreement on error spans: marked characters and their severity ----------------------------------------------------
 
 
 NO_SPAN = -1

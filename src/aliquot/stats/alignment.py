@@ -201,7 +201,7 @@ def agreement_within_cells(cell: IntArray, annotator: IntArray, value: FloatArra
     return float(products.sum()) / error if error > 0 else 0.0
 
 
-# -- parts -------------------------------------------------------------------------------------------------------------
+# -- Cross-fitted linear models of ranks -------------------------------------------------------------------------------
 
 
 def _log_likelihood_gains(scores: FloatArray, predicted: FloatArray) -> FloatArray:

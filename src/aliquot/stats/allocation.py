@@ -162,7 +162,7 @@ def _split_whole_and_fraction(target: FloatArray, sizes: IntArray, n: int) -> tu
     return whole.astype(np.int64), values - whole
 
 
-# -- Inclusion probabilities of the items ----------------------------------------------------------------------------
+# -- Inclusion probabilities of the items ------------------------------------------------------------------------------
 
 
 def inclusion_probabilities(sizes: FloatArray, n: float) -> FloatArray:

@@ -269,7 +269,7 @@ class OrdinalAlpha:
         return float(_rank_alpha(np.array([weight[judgments.item] @ within]), n_c[None])[0])
 
 
-# -- Intraclass correlations from variance components, balanced or not -----------------------------------------------
+# -- Intraclass correlations from variance components, balanced or not -------------------------------------------------
 
 
 ICCKind = Literal["icc1", "icc2", "icc3", "icc1k", "icc2k", "icc3k"]

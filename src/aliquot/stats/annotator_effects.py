@@ -52,7 +52,7 @@ def group_zscores(values: FloatArray, groups: IntArray, minimum: int = 2) -> Gro
     )
 
 
-# -- Crossed annotator and item effects: y = group mean + annotator + item + noise, the effects shrunken (BLUP) ------
+# -- Crossed annotator and item effects by a mixed model: y = group mean + annotator + item + noise --------------------
 
 
 _START_RATIOS = np.array(

@@ -219,7 +219,7 @@ def _pearson_or_nan(a: FloatArray, b: FloatArray) -> float:
     return pearson(np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)) if len(a) >= 3 else float("nan")
 
 
-# -- Trust coefficients of annotators (Algorithm 1 of the coreference paper, HumEval 2022): who is in groups that agre
+# -- Trust coefficients of annotators (Algorithm 1 of the HumEval 2022 coreference paper) ------------------------------
 
 
 TrustVariant = Literal["paper", "released"]

@@ -266,7 +266,7 @@ def _difference_moments(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
     return mean, np.maximum(snap_to_zero(square - mean**2, square), 0.0) / count
 
 
-# -- Co-occurrence of significance, and convergence of metrics ---
+# -- Co-occurrence of significance, and convergence of metrics ---------------------------------------------------------
 
 
 Orientation = Literal["human", "given"]

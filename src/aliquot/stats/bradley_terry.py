@@ -147,7 +147,7 @@ def _raise_covariance(covariance: FloatArray, least: FloatArray) -> FloatArray:
     return np.asarray((axes_scaled * np.maximum(ratios, 1.0)) @ axes_scaled.T, dtype=np.float64)
 
 
-# -- Fit and intervals -----------------------------------------------------------------------------------------------
+# -- Fit and intervals -------------------------------------------------------------------------------------------------
 
 
 TIE_MODELS = ("half", "davidson", "drop")
@@ -320,7 +320,7 @@ def _cluster_counts(choices: Choices) -> csr_matrix:
     return csr_matrix((np.ones(len(pair)), (choices.cluster, kind * number + pair)), shape=shape)
 
 
-# -- Strengths from few choices: a normal prior, because the maximum likelihood estimate may not exist ----------------
+# -- Strengths from few choices, with a normal prior -------------------------------------------------------------------
 
 
 PRIOR_SD = 0.5

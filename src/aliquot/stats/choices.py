@@ -153,7 +153,7 @@ def system_outcomes(choices: Choices, system: int) -> tuple[FloatArray, IntArray
     return np.concatenate(values), np.concatenate(parts)
 
 
-# -- The graph of comparisons: counts of pairs, connected components, existence of the maximum ------------------------
+# -- The graph of comparisons: counts of pairs, connected components, existence of the maximum -------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +234,7 @@ def resample_has_maximum(counts: PairCounts, systems: int, component: IntArray, 
     return whole and has_finite_maximum(drawn, systems, davidson=davidson)
 
 
-# -- Sign tests of preferences ----------------------------------------------------------------------------------------
+# -- Sign tests of preferences -----------------------------------------------------------------------------------------
 
 
 _MAX_ADDITIONS = 20_000_000

@@ -85,7 +85,7 @@ def _validate_range(value_range: float) -> float:
     return value_range
 
 
-# -- Confidence sequences ------------------------------------------------------------------------------------------
+# -- Confidence sequences ----------------------------------------------------------------------------------------------
 
 
 MAX_LOSS_SHARE = 0.9

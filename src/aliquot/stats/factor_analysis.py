@@ -299,7 +299,7 @@ def find_worst_variable(fit: Factors, gap: float = 0.2, communality: float = 0.2
     return DroppedVariable(cross, f"loads {highest[cross, 0]:.2f} and {highest[cross, 1]:.2f} on two factors")
 
 
-# -- Correlation matrices with missing values and intervals over clusters of rows ---
+# -- Correlation matrices with missing values and intervals over clusters of rows --------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ _MIN_ITEMS = 20
 _MAX_CHANCE = 1e-6  # maximum probability of so many equal values of independent annotators
 
 
-# -- values outside the scale ----------------------------------------------------------------------------------------
+# -- Values outside the scale ------------------------------------------------------------------------------------------
 
 
 def find_outside_values(values: FloatArray) -> list[float]:
@@ -69,7 +69,7 @@ def _is_outside(distinct: FloatArray, counts: IntArray) -> bool:
     return bool(rare and not piled and reach > 0 and top - middle > _MIN_RATIO * reach)
 
 
-# -- copies ----------------------------------------------------------------------------------------------------------
+# -- Copies and reversed scores ----------------------------------------------------------------------------------------
 
 
 def is_rescaled_copy(values: FloatArray, other: FloatArray) -> bool:

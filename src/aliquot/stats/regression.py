@@ -134,7 +134,7 @@ def residual_squares(target: FloatArray, left_out: FloatArray, weight: FloatArra
     return float((cells * (centred - power_tuning(target, left_out, weight) * left_out) ** 2).sum())
 
 
-# -- Ridge regression within groups (campaigns): group means do not affect the slopes ---
+# -- Ridge regression within groups (campaigns): group means do not affect the slopes ----------------------------------
 
 
 _MAX_STEPS = 30
@@ -221,7 +221,7 @@ def sparse_within_group_ridge(
     return np.asarray(slopes, dtype=np.float64)
 
 
-# -- Importance of error types: a linear model of a score on error counts ---
+# -- Importance of error types: a linear model of a score on error counts ----------------------------------------------
 
 
 _ROUNDING = 1e-9

@@ -211,7 +211,7 @@ def _expanded_percentiles(value: float, drawn: FloatArray, items: int, confidenc
     return float(low), float(high)
 
 
-# -- Signs of bootstrap mean differences of pairs of systems ----------------------------------------------------------
+# -- Signs of bootstrapped mean differences of pairs of systems --------------------------------------------------------
 
 
 @dataclass(frozen=True)

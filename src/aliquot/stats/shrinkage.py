@@ -129,7 +129,7 @@ def shrink_robustly(values: FloatArray, prediction: FloatArray, covariance: Floa
     return result, share
 
 
-# -- Forecast of a future sample ---
+# -- Forecast of a future sample ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

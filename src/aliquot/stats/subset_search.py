@@ -258,7 +258,7 @@ def _silence_stdout() -> Iterator[None]:
             os.close(nowhere)
 
 
-# -- Random search for the subset that ranks systems like the whole set ---
+# -- Random search for the subset that ranks systems like the whole set ------------------------------------------------
 
 
 SubsetScorer = Callable[[IntArray, IntArray], FloatArray]

@@ -168,7 +168,7 @@ def dice(one: IntArray, other: IntArray) -> float:
     return 2 * int((a & b).sum()) / size if size else float("nan")
 
 
-# -- Metrics against people at the system level: hard and soft pairwise accuracy, influence of systems ---
+# -- Metrics against people at the system level: hard and soft pairwise accuracy, influence of systems -----------------
 
 
 TableStatistic = Callable[[FloatArray, FloatArray], float]

@@ -1,8 +1,8 @@
-"""Features of texts without any download: hashed n-grams of characters and words, and statistics of the surface.
+"""Text features without downloads: hashed n-grams of characters and words, and surface statistics.
 
 An n-gram is hashed to a bucket and a sign (feature hashing, Weinberger et al. 2009). A text's vector is the signed sum
-over its n-grams divided by the root of their number: long and short texts have vectors of about the same length, and a
-linear model is applied by adding up weights, without ever building a matrix.
+over its n-grams divided by the root of their number, so that its length hardly depends on that of the text, and a
+linear model is applied by adding weights, without a matrix.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Hashes = NDArray[np.uint32]
 Bytes = NDArray[np.uint8]
 
 MAX_CHARACTERS = 20_000
-"""Characters of a text that are looked at: what follows in a text of a megabyte adds to its length only."""
+"""Maximum number of characters of a text that are read; the rest only adds to its length."""
 
 MAX_CODE_POINT = 0x30000
-"""Code points from here on (tags, private use, unassigned) are not told apart."""
+"""Code points from here on (tags, private use, unassigned) are treated as equal."""
 
 LETTER, UPPER, DIGIT, PUNCTUATION, SYMBOL, MARK, SPACE, CONTROL = (1 << bit for bit in range(8))
 _BY_CATEGORY = {"L": LETTER, "N": DIGIT, "P": PUNCTUATION, "S": SYMBOL, "M": MARK, "Z": SPACE, "C": CONTROL}
@@ -34,21 +34,21 @@ _WHITE = (0x9, 0xA, 0xB, 0xC, 0xD, 0x85)
 
 @dataclass(frozen=True, eq=False)
 class EncodedTexts:
-    """Texts cut into code points."""
+    """Texts encoded as code points."""
 
-    codes: Hashes  # the code points of all texts, one after the other, each text cut at MAX_CHARACTERS
-    folded: Hashes  # the same in lower case, every white space a space, every digit a zero
-    text: NDArray[np.int32]  # the number of the text that each code point belongs to
-    starts: IntArray  # where each text starts, and the end of the last (n + 1)
-    lengths: IntArray  # characters of each text, uncut
+    codes: Hashes  # code points of all texts, concatenated, each text cut at MAX_CHARACTERS
+    folded: Hashes  # the same in lower case, white space as a space, digits as zero
+    text: NDArray[np.int32]  # index of the text of each code point
+    starts: IntArray  # offsets of texts (n + 1)
+    lengths: IntArray  # characters of each text before cutting
 
     @property
     def n(self) -> int:
-        """The number of texts."""
+        """Number of texts."""
         return len(self.lengths)
 
     def per_text(self, flags: BoolArray) -> IntArray:
-        """Count what is flagged among the code points of each text."""
+        """Count the flagged code points of each text."""
         running = np.concatenate([[0], np.cumsum(flags, dtype=np.int64)])
         counts: IntArray = running[self.starts[1:]] - running[self.starts[:-1]]
         return counts
@@ -56,18 +56,18 @@ class EncodedTexts:
 
 @cache
 def character_kinds() -> Bytes:
-    """Return the kinds of character (a bit each), by code point."""
+    """Return the character classes (a bit each) by code point."""
     table = np.zeros(MAX_CODE_POINT, dtype=np.uint8)
     for code in range(MAX_CODE_POINT):
         category = unicodedata.category(chr(code))
         table[code] = _BY_CATEGORY[category[0]] | (UPPER if category in ("Lu", "Lt") else 0)
-    table[list(_WHITE)] = SPACE  # white space that Unicode calls control
+    table[list(_WHITE)] = SPACE  # white space in Unicode's category control
     return table
 
 
 @cache
 def _folding_table() -> Hashes:
-    """Lower case where it is one character, white space as a space, digits as zero."""
+    """Return the folding table: lower case if it is one character, white space as a space, digits as zero."""
     table = np.arange(MAX_CODE_POINT, dtype=np.uint32)
     for code in np.flatnonzero(character_kinds() & UPPER).tolist():
         lower = chr(code).lower()
@@ -78,7 +78,7 @@ def _folding_table() -> Hashes:
 
 
 def encode_texts(texts: Sequence[str | None]) -> EncodedTexts:
-    """Cut texts into code points; a missing text is an empty one.
+    """Encode texts as code points; a missing text is empty.
 
     >>> encode_texts(["ab", None, "c"]).starts.tolist()
     [0, 2, 2, 3]
@@ -98,7 +98,7 @@ _MIX = (np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35))
 
 
 def mix_bits(values: Hashes) -> Hashes:
-    """MurmurHash3's finaliser: every bit of the input moves every bit of the output."""
+    """Apply MurmurHash3's finaliser: every input bit affects every output bit."""
     out = values ^ (values >> np.uint32(16))
     out *= _MIX[0]
     out ^= out >> np.uint32(13)
@@ -108,7 +108,7 @@ def mix_bits(values: Hashes) -> Hashes:
 
 
 def character_hashes(cut: EncodedTexts, orders: Sequence[int]) -> list[tuple[Hashes, NDArray[np.int32]]]:
-    """Hash every run of k characters inside a text, for each k of `orders`: hashes, and the text of each.
+    """Hash character n-grams for each k of `orders`: hashes, and the text of each.
 
     >>> [len(hashes) for hashes, _ in character_hashes(encode_texts(["abc", "de"]), (1, 2, 3))]
     [5, 3, 1]
@@ -126,10 +126,10 @@ def character_hashes(cut: EncodedTexts, orders: Sequence[int]) -> list[tuple[Has
 
 
 def word_hashes(cut: EncodedTexts) -> tuple[Hashes, NDArray[np.int32]]:
-    """Hash every word (a run of characters other than white space): hashes, and the text of each.
+    """Hash words (runs of characters other than white space): hashes, and the text of each.
 
-    A word's hash is the wrapping sum of its characters, each mixed with its place in the word, so that differences of
-    running sums give it exactly.
+    A word's hash is the wrapping sum of its characters, each mixed with its position, so that differences of cumulative
+    sums give it exactly.
     """
     first, last = word_bounds(cut)
     place = np.arange(len(cut.folded), dtype=np.uint32)
@@ -142,10 +142,10 @@ def word_hashes(cut: EncodedTexts) -> tuple[Hashes, NDArray[np.int32]]:
 
 
 def word_bounds(cut: EncodedTexts) -> tuple[IntArray, IntArray]:
-    """Return where each word starts, and where it is over."""
+    """Return start and end of each word."""
     inside = cut.folded != ord(" ")
     edge = np.zeros(len(inside) + 1, dtype=np.bool_)
-    edge[cut.starts] = True  # a word never goes on into the next text
+    edge[cut.starts] = True  # words do not span texts
     before = np.concatenate([[False], inside])
     after = np.concatenate([inside, [False]])
     first = np.flatnonzero(after & (~before | edge))
@@ -154,12 +154,12 @@ def word_bounds(cut: EncodedTexts) -> tuple[IntArray, IntArray]:
 
 
 def word_pair_hashes(words: Hashes, text: NDArray[np.int32]) -> tuple[Hashes, NDArray[np.int32]]:
-    """Hash every pair of neighbouring words of a text."""
+    """Hash word bigrams: hashes, and the text of each."""
     inside = text[:-1] == text[1:]
     return mix_bits(words[:-1][inside] * _MULTIPLIER + words[1:][inside]), text[:-1][inside]
 
 
-# -- Features of texts without any download: hashed n-grams of characters and words, and statistics of the surface ---
+# -- Surface statistics, n-gram matrices, unseen words -----------------------------------------------------------------
 
 
 HASH_BITS = 18
@@ -205,7 +205,7 @@ SURFACE_FEATURES = (
     "lines",
     *(f"script {name}" for name, _ in _SCRIPTS),
 )
-"""The statistics of `surface_features`, in order."""
+"""Names of the columns of `surface_features`."""
 
 
 @cache
@@ -227,8 +227,8 @@ def _membership_table(characters: str) -> BoolArray:
 def surface_features(cut: EncodedTexts) -> FloatArray:
     """Return `SURFACE_FEATURES` of each text (n x features): log lengths, shares per character or word.
 
-    The length is in words, or in characters where words are not separated by spaces (as in `data.lengths`). An empty
-    text has 0 everywhere.
+    The length is in words, or in characters for scripts without spaces (as in `data.lengths`). An empty text has 0
+    everywhere.
 
     >>> row = dict(zip(SURFACE_FEATURES, surface_features(encode_texts(["Two dogs, 3 cats."]))[0].round(3).tolist()))
     >>> row["log length"], row["digits"], row["commas"], row["script latin"]
@@ -236,7 +236,7 @@ def surface_features(cut: EncodedTexts) -> FloatArray:
     """
     kind = character_kinds()[cut.codes]
     size = np.maximum(np.diff(cut.starts), 1).astype(np.float64)
-    stretch = np.maximum(cut.lengths / size, 1.0)  # of a text that was cut, the rest is like its start
+    stretch = np.maximum(cut.lengths / size, 1.0)  # the rest of a cut text is assumed to be like its start
 
     def share(flags: BoolArray) -> FloatArray:
         return cut.per_text(flags) / size
@@ -279,7 +279,7 @@ def _ngram_hashes(
 
 
 def _signed_weights(hashes: Hashes, weights: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The weights of hashes: the top bits are the bucket, the lowest the sign."""
+    """Return signed weights of hashes: the top bits are the bucket, the lowest the sign."""
     bits = np.uint32(32 - len(weights).bit_length() + 1)
     values = weights[hashes >> bits]
     signed: NDArray[np.floating] = np.where(hashes & np.uint32(1), values, -values)
@@ -292,7 +292,7 @@ def ngram_matrix(
     characters: Sequence[int] = CHARACTER_ORDERS,
     words: Sequence[int] = WORD_ORDERS,
 ) -> sparse.csr_matrix:
-    """Return the texts' hashed n-grams (n x 2^bits): signed counts over the root of their number.
+    """Return hashed n-grams of texts (n x 2^bits): signed counts over the root of their number.
 
     >>> ngram_matrix(encode_texts(["a cat", ""])).shape
     (2, 262144)
@@ -329,9 +329,9 @@ def ngram_scores(
 
 
 def hashed_vectors(texts: Sequence[str | None], size: int = 256) -> FloatArray:
-    """Hash the runs of three characters of each text into a vector of length one (n x size); 0 for an empty text.
+    """Return unit vectors of hashed character trigrams (n x size); 0 for an empty text.
 
-    Inner products are the cosines of their counts but for an error of about 1 / sqrt(size).
+    Inner products approximate cosines of trigram counts with an error of about 1 / sqrt(size).
 
     >>> vectors = hashed_vectors(["the cat sat", "the cat sits", "something else", ""])
     >>> bool(vectors[0] @ vectors[1] > 0.5 > vectors[0] @ vectors[2]), float(vectors[3] @ vectors[3])
@@ -347,20 +347,20 @@ def hashed_vectors(texts: Sequence[str | None], size: int = 256) -> FloatArray:
 
 
 def empty_seen_table() -> BoolArray:
-    """A memory of hashed words and character runs: 2 x 2^20 flags, nothing seen yet."""
+    """Return an empty table of seen hashes of words and character trigrams: 2 x 2^20 flags."""
     return np.zeros((2, 1 << SEEN_BITS), dtype=np.bool_)
 
 
 def mark_seen(cut: EncodedTexts, memory: BoolArray) -> None:
-    """Mark the words and the runs of three characters of these texts as seen, in place."""
+    """Mark the words and character trigrams of these texts as seen, in place."""
     for row, (hashes, _) in enumerate(_seen_hashes(cut)):
         memory[row, hashes >> np.uint32(32 - SEEN_BITS)] = True
 
 
 def unseen_shares(cut: EncodedTexts, memory: BoolArray) -> FloatArray:
-    """Share of words, and of runs of three characters, that were never seen (n x 2); 0 for a text without any.
+    """Return the shares of unseen words and character trigrams (n x 2); 0 for a text without any.
 
-    Buckets are shared by chance, so that a few unseen ones pass for seen: at most the share of marked flags.
+    Hash collisions make some unseen ones count as seen: at most the share of marked flags.
     """
     shares = []
     for row, (hashes, text) in enumerate(_seen_hashes(cut)):

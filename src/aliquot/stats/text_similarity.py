@@ -1,9 +1,9 @@
-"""How much the outputs for an item resemble each other: the mean over pairs of systems.
+"""Similarity of the outputs for an item, averaged over pairs of systems, and edit distances.
 
-Definitions are others', to the last digit: BLEU and chrF are sacrebleu's sentence scores (0 to 100), `unigram` is the
-Dice coefficient of word multisets (0 to 1) of subset2evaluate. Only the counting is ours (see `ngrams`): an output is
-split and counted once instead of once per pair. Scripts that write no spaces are the exception: at spaces a Chinese
-sentence is one word, and almost no two outputs have one in common, so their characters count as words.
+Definitions are exactly those of others: BLEU and chrF are sacrebleu's sentence scores (0 to 100), `unigram` is the Dice
+coefficient of word multisets (0 to 1) of subset2evaluate. Only the counting differs (see `ngrams`): an output is split
+and counted once instead of once per pair. Characters of scripts without spaces count as words, because otherwise a
+Chinese sentence is one word and outputs have almost no words in common.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Similarity = Literal["unigram", "bleu", "chrf"]
 Tokenizer = Literal["auto", "whitespace", "characters", "13a"]
 
 _Symbols = tuple[IntArray, IntArray]
-"""Symbols of all texts one after the other, and the number of symbols of each text."""
+"""Symbols of all texts, concatenated, and the number of symbols of each text."""
 
 CHUNK_SIZE = 1 << 17
-"""Characters handled at once: enough to spread numpy's overhead, few enough to stay in the cache."""
+"""Characters per chunk: large enough to amortise numpy's overhead, small enough for the cache."""
 _WORD_CHUNKS = 8
-"""Times as many for words, which are fewer than characters."""
+"""Factor for words, which are fewer than characters."""
 
 
 def mean_pairwise_similarity(
@@ -45,13 +45,13 @@ def mean_pairwise_similarity(
 ) -> FloatArray:
     """Average the similarity of an item's outputs over all ordered pairs of different systems.
 
-    Sentence BLEU is not symmetric, so both directions count. Two systems with the same output are still two systems.
-    `unigram` is 2 * (words in common) / (words in both), words split at whitespace, case kept, and 1 if either text has
-    no words (so in subset2evaluate). `bleu` is sacrebleu's sentence BLEU with its default 13a tokeniser, exponential
-    smoothing and effective order. `chrf` is sacrebleu's chrF2 with its defaults. None is a missing output, "" an empty
-    one; NaN where fewer than two outputs are there. `chunk_size` bounds the memory and has no influence on the result.
-    `tokenizer` "auto" puts spaces around the characters of scripts without spaces first and changes nothing else;
-    "whitespace" (subset2evaluate's for `unigram`), "13a" (sacrebleu's) and "characters" do what they say for both.
+    Sentence BLEU is not symmetric, so both directions count. Equal outputs of two systems count as two. `unigram` is 2
+    * (words in common) / (words in both), words split at whitespace, case-sensitive, and 1 if either text has no words
+    (as in subset2evaluate). `bleu` is sacrebleu's sentence BLEU with its default 13a tokeniser, exponential smoothing
+    and effective order. `chrf` is sacrebleu's chrF2 with its defaults. None is a missing output, "" an empty one; NaN
+    for fewer than two outputs. `chunk_size` bounds the memory only. `tokenizer` "auto" first separates the characters
+    of scripts without spaces; "whitespace" (subset2evaluate's for `unigram`), "13a" (sacrebleu's) and "characters"
+    replace it.
 
     >>> mean_pairwise_similarity([["a b", "a b", "a c"], ["a b", None]], "unigram").round(3).tolist()
     [0.667, nan]
@@ -72,7 +72,7 @@ def _find_kind(similarity: str) -> _SimilarityKind:
 
 
 def _with_tokenizer(kind: _SimilarityKind, similarity: str, tokenizer: str) -> _SimilarityKind:
-    """Change how the texts are split into words."""
+    """Return the similarity with another tokeniser."""
     if tokenizer not in get_args(Tokenizer):
         raise unknown_name("tokenizer", tokenizer, get_args(Tokenizer))
     if similarity == "chrf":
@@ -91,7 +91,7 @@ def _with_tokenizer(kind: _SimilarityKind, similarity: str, tokenizer: str) -> _
 
 
 def _character_class(ranges: Iterable[tuple[int, int]], *, marks: bool) -> str:
-    """Characters of these ranges for a regular expression: those that stand alone, or those that combine."""
+    """Return the characters of ranges for a regular expression: standalone ones, or combining marks."""
     points = (chr(point) for first, last in ranges for point in range(first, last + 1))
     return "".join(c for c in points if unicodedata.category(c).startswith("M") == marks and not c.isspace())
 
@@ -115,14 +115,14 @@ _UNSPACED = (
 
 @functools.cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Characters of scripts without spaces, and characters of any script, each with the marks that belong to it."""
+    """Return patterns of characters of scripts without spaces, and of any script, each with its combining marks."""
     marks = _character_class(((0x0300, 0x036F), *_UNSPACED[:4]), marks=True)
     dense = re.escape(_character_class(_UNSPACED, marks=False))
     return re.compile(f"([{dense}\U00020000-\U0003ffff][{marks}]*)"), re.compile(f"[^\\s][{marks}]*")
 
 
 def _spaced_words(texts: list[str]) -> _Symbols:
-    """Words of texts, those of scripts without spaces character by character."""
+    """Number the words of texts; characters of scripts without spaces are words."""
     coded = [text.encode("utf-8", "surrogatepass") for text in texts]
     for row in _texts_without_spaces(coded):
         coded[row] = _separate_characters(texts[row]).encode("utf-8", "surrogatepass")
@@ -130,7 +130,7 @@ def _spaced_words(texts: list[str]) -> _Symbols:
 
 
 def _texts_without_spaces(coded: list[bytes]) -> list[int]:
-    """Which texts may be of a script without spaces, by first bytes in UTF-8 that others hardly have."""
+    """Return which texts may contain scripts without spaces, by first bytes in UTF-8 that others rarely have."""
     data = np.frombuffer(b"".join(coded), dtype=np.uint8)
     candidates = np.flatnonzero((data >= 0xE0) & (data != 0xE2))
     ends = np.cumsum(np.fromiter(map(len, coded), np.int64, len(coded)))
@@ -139,12 +139,12 @@ def _texts_without_spaces(coded: list[bytes]) -> list[int]:
 
 
 def _separate_characters(text: str) -> str:
-    """Put spaces around each character of a script without spaces, together with its marks."""
+    """Put spaces around each character of a script without spaces, including its marks."""
     return text if text.isascii() else _patterns()[0].sub(r" \1 ", text)
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Where each word stands; of scripts without spaces each character, with its marks, is one.
+    """Return start and end of each word; characters of scripts without spaces, with their marks, are words.
 
     >>> [("I 看书".__getitem__(slice(*span))) for span in word_spans("I 看书")]
     ['I', '看', '书']
@@ -167,7 +167,7 @@ _PLAIN = {str, type(None)}
 
 
 def _validate_outputs(item: Iterable[str | None], name: str) -> list[str | None]:
-    """Check that these are outputs: each a text or None."""
+    """Return the outputs as a list; raise OptionError unless each is a text or None."""
     if isinstance(item, str) or not isinstance(item, Iterable):
         raise OptionError(f"{name} must be a list of outputs, not {item!r:.60}")
     outputs = list(item)
@@ -180,13 +180,13 @@ def _validate_outputs(item: Iterable[str | None], name: str) -> list[str | None]
 
 
 def _count_distinct(outputs: list[str | None]) -> dict[str, int]:
-    """Count how many systems gave each output."""
+    """Count the systems of each distinct output."""
     counts = Counter(outputs)
     return {text: n for text, n in counts.items() if text is not None}
 
 
 def _chunk_items(distinct: list[dict[str, int]], chunk_size: int) -> Iterator[slice]:
-    """Cut the items into runs of about `chunk_size` characters, or as many pairs."""
+    """Yield slices of items with about `chunk_size` characters, or as many pairs."""
     start, characters, width = 0, 0, 0
     for i, systems in enumerate(distinct):
         characters += sum(map(len, systems))
@@ -199,7 +199,7 @@ def _chunk_items(distinct: list[dict[str, int]], chunk_size: int) -> Iterator[sl
 
 
 def _mean_over_pairs(distinct: list[dict[str, int]], kind: _SimilarityKind) -> FloatArray:
-    """Average over ordered pairs of systems, from the similarities of distinct texts."""
+    """Average over ordered pairs of systems, from similarities of distinct texts."""
     scores = _similarities([list(systems) for systems in distinct], kind)
     weight = np.zeros(scores.shape[:2])
     for row, systems in zip(weight, distinct, strict=True):
@@ -214,9 +214,9 @@ def _mean_over_pairs(distinct: list[dict[str, int]], kind: _SimilarityKind) -> F
 
 
 def similarity_to_others(texts: Sequence[Sequence[str | None]]) -> FloatArray:
-    """Mean similarity (`unigram`) of every output with those of the other systems on its item, items x systems.
+    """Return the mean similarity (`unigram`) of every output with those of the other systems, items x systems.
 
-    What most systems agree on is more often right. NaN for a missing output, and for one that has no other beside it.
+    Outputs similar to the others are more often right. NaN for missing outputs and items with a single output.
 
     >>> similarity_to_others([["a b", "a b", "a c"], ["a b", None, "c"], ["a", None, None]]).tolist()
     [[0.75, 0.75, 0.5], [0.0, nan, 0.0], [nan, nan, nan]]
@@ -239,7 +239,7 @@ def similarity_to_others(texts: Sequence[Sequence[str | None]]) -> FloatArray:
 
 
 def _similarities(items: list[list[str]], kind: _SimilarityKind) -> FloatArray:
-    """Compare all texts within each item: items by texts by texts, filled up to the widest item."""
+    """Compare all texts within each item: items x texts x texts, padded to the widest item."""
     present = np.arange(max(map(len, items), default=0)) < np.array([[len(item)] for item in items])
     lengths = np.zeros(present.shape, dtype=np.int64)
     symbols, lengths[present] = kind.symbols(list(itertools.chain.from_iterable(items)))
@@ -247,7 +247,7 @@ def _similarities(items: list[list[str]], kind: _SimilarityKind) -> FloatArray:
 
 
 def _numbering() -> defaultdict[str, int]:
-    """A dict that numbers its keys from 1 on in the order of their first look-up."""
+    """Return a dict that numbers its keys from 1 in the order of their first look-up."""
     return defaultdict(itertools.count(1).__next__)
 
 
@@ -259,20 +259,20 @@ def _load_tokenizer() -> Any:
 
 
 class _TokensOfWords(dict[str, tuple[int, ...]]):
-    """The numbered tokens of each word, found on first sight."""
+    """Numbered tokens of words, computed on first access."""
 
     def __init__(self) -> None:
         self.number = _numbering()
 
     def __missing__(self, word: str) -> tuple[int, ...]:
-        # letters and digits only: nothing for the tokeniser to split, and it is slow
+        # The tokeniser does not split letters and digits, and it is slow.
         tokens = [word] if word.isalnum() else _load_tokenizer()(word).split()
         self[word] = symbols = tuple(map(self.number.__getitem__, tokens))
         return symbols
 
 
 def _number_tokens(texts: list[str]) -> _Symbols:
-    """Tokenise as mteval-v13a, word by word: its rules look across no whitespace but a line break after a hyphen."""
+    """Tokenise as mteval-v13a, word by word: its rules cross whitespace only at line breaks after hyphens."""
     tokens_of = _TokensOfWords()
     numbers: list[int] = []
     ends = np.empty(len(texts), dtype=np.int64)
@@ -289,7 +289,7 @@ def _number_characters(texts: list[str]) -> _Symbols:
     """Number the characters that are not whitespace, in the order of their code points."""
     stripped = ["".join(text.split()) for text in texts]
     lengths = np.fromiter(map(len, stripped), np.int64, len(stripped))
-    # a broken surrogate pair is a character like any other here
+    # A broken surrogate pair counts as a character.
     points = np.frombuffer("".join(stripped).encode("utf-32-le", "surrogatepass"), dtype="<u4")
     occurs = np.zeros(int(points.max(initial=0)) + 1, dtype=np.int64)
     occurs[points] = 1
@@ -297,7 +297,7 @@ def _number_characters(texts: list[str]) -> _Symbols:
 
 
 def _dice(matches: FloatArray, lengths: IntArray) -> FloatArray:
-    """Score as subset2evaluate does: the share of common words, and 1 if either text has none."""
+    """Compute the Dice coefficient as subset2evaluate does: 1 if either text has no words."""
     hypothesis, reference = lengths[:, :, None], lengths[:, None, :]
     scores = np.ones(matches.shape[1:])
     np.divide(2 * matches[0], hypothesis + reference, out=scores, where=(hypothesis > 0) & (reference > 0))
@@ -305,9 +305,9 @@ def _dice(matches: FloatArray, lengths: IntArray) -> FloatArray:
 
 
 def _bleu(matches: FloatArray, lengths: IntArray) -> FloatArray:
-    """Score as sacrebleu's `compute_bleu` does for one sentence, all pairs.
+    """Compute BLEU as sacrebleu's `compute_bleu` does for one sentence, for all pairs.
 
-    Orders that the hypothesis is too short for are left out; the j-th order without a match counts as 1 / 2^j matches.
+    Orders longer than the hypothesis are left out; the j-th order without a match counts as 1 / 2^j matches.
     """
     totals = ngram_totals(lengths, len(matches))[..., None]
     missed = (matches == 0) & (totals > 0)
@@ -320,9 +320,9 @@ def _bleu(matches: FloatArray, lengths: IntArray) -> FloatArray:
 
 
 def _chrf(matches: FloatArray, lengths: IntArray) -> FloatArray:
-    """Score as sacrebleu's `_compute_f_score` does for chrF, all pairs: F2 of mean precision and mean recall.
+    """Compute chrF as sacrebleu's `_compute_f_score` does, for all pairs: F2 of mean precision and mean recall.
 
-    Means are over the orders that both texts are long enough for.
+    Means are over the orders that neither text is too short for.
     """
     share = 1 / np.maximum(ngram_totals(lengths, len(matches)), 1)
     orders = np.clip(np.minimum(lengths[:, :, None], lengths[:, None, :]), 1, len(matches))
@@ -336,7 +336,7 @@ def _chrf(matches: FloatArray, lengths: IntArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class _SimilarityKind:
-    """What a similarity compares, up to which n-grams, and how it scores their matches."""
+    """Definition of a similarity: symbols, maximum n-gram order, and score of the matches."""
 
     symbols: Callable[[list[str]], _Symbols]
     order: int
@@ -350,11 +350,11 @@ _KINDS: dict[str, _SimilarityKind] = {
 }
 
 
-# -- Post-editing: how far is what people made of two suggestions from each of them? ---------------------------------
+# -- Post-editing: edit distances between final texts and suggestions --------------------------------------------------
 
 
 def edit_distances(finals: Sequence[str], outputs: Sequence[str]) -> IntArray:
-    """Character edit distance of every final text to its output (needs rapidfuzz).
+    """Return character edit distances of final texts to their outputs (needs rapidfuzz).
 
     >>> edit_distances(["the cat", "caf\u00e9"], ["a cat", "cafe\u0301"]).tolist()
     [3, 0]
@@ -371,7 +371,7 @@ def edit_distances(finals: Sequence[str], outputs: Sequence[str]) -> IntArray:
 
 
 def text_lengths(texts: Sequence[str]) -> IntArray:
-    """Number of characters of each text, as `edit_distances` counts them.
+    """Return the number of characters of each text, as `edit_distances` counts them.
 
     >>> text_lengths(["", "cafe\u0301"]).tolist()
     [0, 4]
@@ -384,7 +384,7 @@ def _normalise(texts: Sequence[str]) -> list[str]:
 
 
 def compare_edits(to_first: IntArray, to_second: IntArray) -> IntArray:
-    """Say which output needs fewer edits: 1 the first, -1 the second, 0 as many.
+    """Return which output needs fewer edits: 1 the first, -1 the second, 0 equal.
 
     >>> compare_edits(np.array([3, 5, 2]), np.array([4, 1, 2])).tolist()
     [1, -1, 0]

@@ -1,6 +1,6 @@
-"""All pairs of outputs within rows of two tables, block by block: how people order them and how a metric does.
+"""Correlations with ties: Kendall-like agreement and pairwise accuracy with ties over pairs of outputs.
 
-Invariant: every pair of cells that both tables have appears exactly once; a difference within rounding is a tie.
+Invariant: every pair of common cells in a row occurs exactly once; differences within rounding are ties.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, cache_by_conte
 from aliquot.stats.correlation import mask_tables_to_common
 
 HUMAN_TIE, METRIC_TIE, CONCORDANT, DISCORDANT = 0, 1, 2, 3
-"""What a pair is: tied by people (whatever the metric says), tied by the metric only, ordered alike, or opposite."""
+"""Kinds of pairs: tied by people (in any way by the metric), tied by the metric only, concordant, discordant."""
 
 ROUNDING = 1e-13
-"""Difference of two scores, relative to the largest, that is rounding: 0.3 - 0.2 and 0.2 - 0.1 are the same."""
+"""Relative difference of two scores that is rounding: 0.3 - 0.2 and 0.2 - 0.1 are equal."""
 
 _BLOCK = 1 << 19
-"""Pairs gathered before a block is handed over."""
+"""Minimum number of pairs per block."""
 
 
 _MAX_FEW_ROWS = 8
-"""Rows up to which all pairs of them are compared in one step."""
+"""Maximum number of rows whose pairs are compared in one step."""
 
 
 @dataclass(frozen=True, eq=False)
 class PairBlock:
-    """Some of the pairs, in no order."""
+    """A block of pairs, unordered."""
 
-    gap: FloatArray  # absolute difference of the metric, 0 for a tie
+    gap: FloatArray  # absolute metric difference, 0 for a tie
     kind: IntArray  # `HUMAN_TIE`, `METRIC_TIE`, `CONCORDANT` or `DISCORDANT`, as numbers of one byte
-    row: IntArray  # the row both cells are in
+    row: IntArray  # row of both cells
 
 
 def pair_blocks(metric: FloatArray, human: FloatArray, least_difference: float = 0.0) -> Iterator[PairBlock]:
-    """Go through all pairs of cells of the same row, by their distance in columns.
+    """Yield all pairs of cells of the same row, in blocks, by their distance in columns.
 
     Human differences below `least_difference` are ties. Missing cells are missing in both tables
     (`mask_tables_to_common`).
@@ -69,7 +69,7 @@ def pair_blocks(metric: FloatArray, human: FloatArray, least_difference: float =
 
 
 def tie_tolerance(values: FloatArray) -> float:
-    """Largest difference of two of the values that is taken for a tie.
+    """Return the largest difference of values that counts as a tie.
 
     >>> tie_tolerance(np.array([3.0, -20.0]))
     2e-12
@@ -78,7 +78,7 @@ def tie_tolerance(values: FloatArray) -> float:
 
 
 def pairs_per_row(values: FloatArray) -> IntArray:
-    """Count the pairs of cells present in every row.
+    """Count the pairs of present cells of each row.
 
     >>> pairs_per_row(np.array([[1.0, 2.0, 3.0], [1.0, np.nan, 3.0]]))
     array([3, 1])
@@ -105,7 +105,7 @@ def _join_blocks(parts: list[tuple[FloatArray, IntArray, IntArray]]) -> PairBloc
     return PairBlock(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-# -- Concordant less discordant pairs within items, with every tie policy stated -------------------------------------
+# -- Kendall-like agreement within items, by policy of ties ------------------------------------------------------------
 
 
 MetricTies = Literal["discordant", "skip", "half"]
@@ -114,15 +114,15 @@ Averaging = Literal["macro", "micro"]
 
 @dataclass(frozen=True)
 class KendallLike:
-    """(C - D) / (C + D) within items, and the counts of pairs it is made of."""
+    """(C - D) / (C + D) within items, with counts of pairs."""
 
-    value: float  # the coefficient; NaN where no pair counts
-    concordant: int  # pairs ordered alike
-    discordant: int  # pairs ordered the other way
-    metric_ties: int  # pairs that the metric alone ties, which `metric_ties` of the call decides
+    value: float  # coefficient; NaN if no pair counts
+    concordant: int  # concordant pairs
+    discordant: int  # discordant pairs
+    metric_ties: int  # pairs tied by the metric only, treated by policy `metric_ties`
     human_ties: int  # pairs tied by people, always left out
     items: int  # items with a value
-    undefined: int  # items with two outputs or more, but no pair that counts
+    undefined: int  # items with two or more outputs, but no pair that counts
 
 
 def kendall_like(
@@ -134,14 +134,14 @@ def kendall_like(
     least_difference: float = 0.0,
     average: Averaging = "macro",
 ) -> KendallLike:
-    """Kendall-like agreement within items, (C - D) / (C + D) (WMT's DARR; HumEval 2022, paper 9).
+    """Return Kendall-like agreement within items, (C - D) / (C + D) (WMT's DARR; HumEval 2022, paper 9).
 
     Args:
-        metric_ties: A pair that only the metric ties is "discordant", or left out ("skip"), or "half" concordant and
-            half discordant (it then adds to the pairs and to nothing else).
-        human_ties: Only "skip": pairs that people tie say nothing and are left out.
+        metric_ties: Pairs tied by the metric only are "discordant", left out ("skip"), or "half" concordant and half
+        discordant (they add to the denominator only).
+        human_ties: Only "skip": pairs tied by people are left out.
         least_difference: Human differences below this are ties (25 of 100 points in WMT's DARR).
-        average: "macro", the mean of the items' values; "micro", from the counts of all items together.
+        average: "macro", the mean of the items' values; "micro", from pooled counts.
 
     >>> metric, human = np.array([[1.0, 2.0, 2.0]]), np.array([[5.0, 6.0, 7.0]])
     >>> [round(kendall_like(metric, human, ties).value, 3) for ties in ("discordant", "skip", "half")]
@@ -177,7 +177,7 @@ def kendall_like(
 
 
 def nested_kendall_like(metric: FloatArray, human: FloatArray) -> FloatArray:
-    """`kendall_like` of the first two columns, the first three, and so on; a pair is compared once for all of them.
+    """Return `kendall_like` of the first two columns, the first three, ...; pairs are compared only once.
 
     >>> nested_kendall_like(np.array([[1.0, 2.0, 2.0]]), np.array([[5.0, 6.0, 7.0]])).round(3)
     array([1.   , 0.333])
@@ -194,7 +194,7 @@ def nested_kendall_like(metric: FloatArray, human: FloatArray) -> FloatArray:
 def item_kendall_like(
     metric: FloatArray, human: FloatArray, metric_ties: MetricTies = "discordant", least_difference: float = 0.0
 ) -> FloatArray:
-    """Kendall-like agreement of every item, for tests that resample items; arguments as `kendall_like`.
+    """Return Kendall-like agreement of every item, for tests that resample items; arguments as `kendall_like`.
 
     >>> item_kendall_like(np.array([[1.0, 2.0], [1.0, 2.0]]), np.array([[2.0, 1.0], [3.0, 3.0]]))
     array([-1., nan])
@@ -206,10 +206,10 @@ def item_kendall_like(
     return np.where(weights > 0, values, np.nan)
 
 
-@cache_by_content(4)  # every policy of ties and every average is made from the same counts
+@cache_by_content(4)  # shared by all policies and averages
 def _count_pair_kinds(metric: FloatArray, human: FloatArray, least_difference: float) -> IntArray:
-    """Pairs of every kind (4) in every row, as `pair_blocks` tells them, without listing the pairs."""
-    if len(metric) <= _MAX_FEW_ROWS:  # all pairs at once: a step for every column would cost more than the pairs
+    """Count pairs of every kind (4) in every row, as in `pair_blocks`, without listing them."""
+    if len(metric) <= _MAX_FEW_ROWS:  # all pairs at once: a step per column would dominate
         first, second = np.triu_indices(metric.shape[1], 1)
         change, wanted = ((table[:, second] - table[:, first]).T for table in (metric, human))
         return _count_kinds(change, wanted, *_tie_tolerances(metric, human, least_difference))
@@ -220,7 +220,7 @@ def _count_pair_kinds(metric: FloatArray, human: FloatArray, least_difference: f
 
 
 def _count_by_column(metric: FloatArray, human: FloatArray, least_difference: float) -> Iterator[IntArray]:
-    """Pairs of every kind in every row that each column, from the second on, makes with those before it."""
+    """Yield counts of pairs of every kind that each column, from the second on, forms with those before it."""
     ties = _tie_tolerances(metric, human, least_difference)
     across, people = np.ascontiguousarray(metric.T), np.ascontiguousarray(human.T)
     for column in range(1, len(across)):
@@ -228,14 +228,14 @@ def _count_by_column(metric: FloatArray, human: FloatArray, least_difference: fl
 
 
 def _tie_tolerances(metric: FloatArray, human: FloatArray, least_difference: float) -> tuple[float, float]:
-    """Differences of the metric and of people up to which a pair is a tie."""
+    """Return differences of the metric and of people up to which a pair is a tie."""
     slack = tie_tolerance(human)
     return tie_tolerance(metric), max(slack, least_difference - 2 * slack)
 
 
 def _count_kinds(change: FloatArray, wanted: FloatArray, metric_tie: float, human_tie: float) -> IntArray:
-    """Count every kind of pair in every column of two tables of differences, pairs x rows."""
-    apart = np.abs(wanted) > human_tie  # not so where a score is missing
+    """Count pairs of every kind in two tables of differences, pairs x rows."""
+    apart = np.abs(wanted) > human_tie  # False where a score is missing
     ordered = apart & (np.abs(change) > metric_tie)
     alike, is_present = ordered & ((change > 0) == (wanted > 0)), ~np.isnan(change)
     n_present, n_untied, n_ordered, concordant = (
@@ -245,7 +245,7 @@ def _count_kinds(change: FloatArray, wanted: FloatArray, metric_tie: float, huma
 
 
 def _coefficients(counts: IntArray, metric_ties: MetricTies) -> tuple[FloatArray, FloatArray]:
-    """(C - D) / (C + D) of every row, ties having gone where they belong, and C + D, its weight."""
+    """Return (C - D) / (C + D) of every row, ties treated by policy, and the weight C + D."""
     concordant, discordant = counts[CONCORDANT].astype(np.float64), counts[DISCORDANT].astype(np.float64)
     if metric_ties != "skip":
         shares = (0.0, 1.0) if metric_ties == "discordant" else (0.5, 0.5)
@@ -255,18 +255,18 @@ def _coefficients(counts: IntArray, metric_ties: MetricTies) -> tuple[FloatArray
     return (concordant - discordant) / np.maximum(weights, 1), weights
 
 
-# -- How often a metric orders two outputs, or ties them, as people do (acc_eq of WMT's metrics task) ----------------
+# -- Pairwise accuracy with ties (acc_eq of WMT's metrics task) --------------------------------------------------------
 
 
 PairLevel = Literal["within_item", "within_system", "pooled"]
 
 _MAX_SORTED = 1 << 21
-"""Pairs up to which all are held and sorted; more go through a histogram first."""
+"""Maximum number of pairs sorted in memory; more are binned first."""
 
 _BINS = 1 << 17
 
 _SHIFT = 0.3819660112501051
-"""Bins begin at no round number, so that gaps equal but for rounding fall into one bin."""
+"""Offset of bins: no round number, so that gaps equal up to rounding share a bin."""
 
 _ACCURACY_ROUNDING = 1e-12
 """Difference of two accuracies that is rounding."""
@@ -276,13 +276,13 @@ _ACCURACY_ROUNDING = 1e-12
 class TieAccuracy:
     """Pairwise accuracy with ties, acc_eq = (C + T_hm) / all pairs (Deutsch et al. 2023, "Ties Matter").
 
-    C are pairs ordered alike, T_hm those tied by both. Each group (item, system) counts the same.
+    C are concordant pairs, T_hm those tied by both. Groups (items, systems) have equal weights.
     """
 
-    accuracy: float  # mean over the groups; NaN where there is no pair
+    accuracy: float  # mean over groups; NaN without pairs
     epsilon: float  # metric differences up to this are ties
-    calibrated: bool  # whether epsilon was chosen to maximise the accuracy on these very scores
-    accuracy_at_zero: float  # the accuracy with epsilon = 0, where only equal metric scores are ties
+    calibrated: bool  # whether epsilon maximises the accuracy on these scores
+    accuracy_at_zero: float  # accuracy with epsilon = 0
     pairs: int  # pairs compared
     groups: int  # items, systems, or 1, with at least one pair
 
@@ -290,10 +290,10 @@ class TieAccuracy:
 def tie_accuracy(
     metric: FloatArray, human: FloatArray, level: PairLevel = "within_item", epsilon: float | None = None
 ) -> TieAccuracy:
-    """Pairwise accuracy with ties, calibrated or with a given threshold (Deutsch et al. 2023, acc_eq).
+    """Return pairwise accuracy with ties, calibrated or with a given threshold (Deutsch et al. 2023, acc_eq).
 
-    A metric difference of at most epsilon is a tie; None tries 0 and every observed difference. Calibration flatters:
-    the same pairs choose the threshold and are judged by it, as in WMT's metrics task. `level`: pairs of systems
+    Metric differences of at most epsilon are ties; None tries 0 and every observed difference. Calibration is
+    optimistic, because threshold and accuracy use the same pairs, as in WMT's metrics task. `level`: pairs of systems
     "within_item" (WMT's), of items "within_system", or of any two outputs ("pooled").
 
     >>> metric = np.array([[0.1, 0.2, 0.9], [0.5, 0.4, 0.8]])
@@ -317,7 +317,7 @@ def tie_accuracy(
 
 
 def item_tie_accuracies(metric: FloatArray, human: FloatArray, epsilon: float = 0.0) -> FloatArray:
-    """Pairwise accuracy with ties of every item, for tests that resample items; their mean is `tie_accuracy`.
+    """Return pairwise accuracy with ties of every item, for tests that resample items; the mean is `tie_accuracy`.
 
     >>> item_tie_accuracies(np.array([[0.1, 0.2], [3.0, np.nan]]), np.array([[1.0, 2.0], [1.0, 2.0]]))
     array([ 1., nan])
@@ -334,14 +334,14 @@ def item_tie_accuracies(metric: FloatArray, human: FloatArray, epsilon: float = 
     return np.where(pairs > 0, right / np.maximum(pairs, 1), np.nan)
 
 
-@cache_by_content(128)  # a report gives every metric's threshold, and tests metrics with it
+@cache_by_content(128)  # reports show the thresholds, and tests use them
 def _calibrate(metric: FloatArray, human: FloatArray, weight: FloatArray) -> tuple[float, float, float]:
     step = _AccuracySteps(metric, human, weight)
     return step.calibrated() if pairs_per_row(metric).sum() <= _MAX_SORTED else step.calibrated_in_bins()
 
 
 def _arrange_rows(metric: FloatArray, human: FloatArray, level: PairLevel) -> tuple[FloatArray, FloatArray]:
-    """Tables whose rows hold the outputs that are compared with each other."""
+    """Arrange tables so that rows hold the outputs that are compared."""
     metric, human = mask_tables_to_common(metric, human)
     if level == "within_item":
         return metric, human
@@ -355,10 +355,10 @@ def _arrange_rows(metric: FloatArray, human: FloatArray, level: PairLevel) -> tu
 
 @dataclass(frozen=True, eq=False)
 class _AccuracySteps:
-    """The accuracy as a step function of the threshold: concordant pairs, plus the gains of all gaps up to it.
+    """Accuracy as a step function of the threshold: concordant pairs plus the gains of all gaps up to it.
 
-    When its gap is passed and it becomes a tie of the metric, a pair that people tie gains its weight, a concordant
-    one loses it, and any other was wrong and stays wrong.
+    When the threshold passes the gap of a pair, a pair tied by people gains its weight, a concordant one loses it, and
+    any other stays wrong.
     """
 
     metric: FloatArray
@@ -366,13 +366,13 @@ class _AccuracySteps:
     weight: FloatArray
 
     def changes(self) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Gaps and gains of all pairs."""
+        """Yield gaps and gains of all pairs."""
         for block in pair_blocks(self.metric, self.human):
             gain = (block.kind == HUMAN_TIE).astype(np.float64) - (block.kind == CONCORDANT)
             yield block.gap, gain * (self.weight[block.row] if len(self.weight) > 1 else self.weight)
 
     def at(self, epsilon: float) -> tuple[float, float]:
-        """Accuracy with ties up to epsilon, and with equal scores only."""
+        """Return the accuracies with ties up to epsilon, and with exact ties only."""
         concordant = tied = equal = 0.0
         threshold = epsilon + tie_tolerance(self.metric)
         for gap, gain in self.changes():
@@ -382,16 +382,16 @@ class _AccuracySteps:
         return float(concordant + tied), float(concordant + equal)
 
     def calibrated(self) -> tuple[float, float, float]:
-        """Best accuracy, its threshold, and the accuracy with threshold 0, from all pairs sorted by their gap."""
+        """Return the best accuracy, its threshold, and the accuracy at threshold 0, from all pairs sorted by gap."""
         gap, gain = (np.concatenate(column) for column in zip(*self.changes(), strict=True))
         start = float(-np.minimum(gain, 0.0).sum())
         zero = start + float(gain[gap == 0].sum())
         return *_best_threshold(gap, gain, np.full(len(gap), start), zero, tie_tolerance(self.metric)), zero
 
     def calibrated_in_bins(self) -> tuple[float, float, float]:
-        """The same for more pairs than can be held: bins first, then only those that may hold the optimum.
+        """Return the same for more pairs than fit in memory: bins first, then those that may hold the optimum.
 
-        No threshold inside a bin can do better than what lies below it, plus all its gains and none of its losses.
+        No threshold in a bin exceeds the accuracy below it plus all its gains and none of its losses.
         """
         spread = float(np.nanmax(self.metric) - np.nanmin(self.metric))
         scale = 0.0 if is_constant(self.metric) else (_BINS - 2) / spread
@@ -405,17 +405,17 @@ class _AccuracySteps:
         below = start + np.concatenate([[0.0], np.cumsum(total)])
         hopeful = below[:-1] + gains >= max(start + equal, float(below[1:].max())) - _ACCURACY_ROUNDING
         gap, gain, number = self._inside(hopeful, scale)
-        # The sum up to a gap is what lies below its bin, plus what precedes it in the bin.
+        # The sum up to a gap is that below its bin plus that before it in the bin.
         kept_below = np.concatenate([[0.0], np.cumsum(np.bincount(number, gain, minlength=_BINS))])
         before = below[number] - kept_below[number]
         return *_best_threshold(gap, gain, before, start + equal, tie_tolerance(self.metric)), start + equal
 
     def _inside(self, hopeful: BoolArray, scale: float) -> tuple[FloatArray, FloatArray, IntArray]:
-        """Gaps, gains and bins of the pairs in hopeful bins."""
+        """Return gaps, gains and bins of the pairs in hopeful bins."""
         low, high = np.flatnonzero(hopeful)[[0, -1]]
         parts = []
         for gap, gain in self.changes():
-            # A wide cut by the gap alone spares most pairs the look into their bin.
+            # A coarse filter by gap avoids computing bins of most pairs.
             near = np.flatnonzero((gap * scale >= low - 1) & (gap * scale <= high + 1))
             number = _bin_numbers(gap[near], scale)
             is_hopeful = hopeful[number]
@@ -431,8 +431,8 @@ def _bin_numbers(gap: FloatArray, scale: float) -> IntArray:
 def _best_threshold(
     gap: FloatArray, gain: FloatArray, start: FloatArray, zero: float, tie: float
 ) -> tuple[float, float]:
-    """Best of the thresholds `gap` and 0: start + cumulated gains, counting gaps equal but for rounding together."""
-    order = np.argsort(gap)  # equal gaps count together: their order does not matter
+    """Return the best of the thresholds `gap` and 0: start + cumulated gains, equal gaps counted together."""
+    order = np.argsort(gap)  # equal gaps are counted together: their order does not matter
     gap, reached = gap[order], start[order] + np.cumsum(gain[order])
     last = np.append(np.diff(gap) > tie, True)
     gap, reached = np.append(0.0, gap[last]), np.append(zero, reached[last])

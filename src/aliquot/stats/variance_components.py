@@ -1,7 +1,7 @@
-"""How much of the spread of judgments is the annotators': Var(H) = E[Var(H | output)] + Var(P).
+"""Variance components of judgments: annotators' noise and spread of outputs, Var(H) = E[Var(H | output)] + Var(P).
 
-Invariant: total = within + between, exactly. H is a judgment, P the mean judgment of an output, which a perfect
-annotator would give; within is the annotators' noise, between the spread of the outputs (Wei and Jia 2021, eq. 15, 16).
+Invariant: total = within + between, exactly. H is a judgment, P the mean judgment of an output, that of a perfect
+annotator; within is the annotators' noise, between the variance of outputs (Wei and Jia 2021, eq. 15, 16).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from aliquot.stats.resampling import bootstrap_counts, percentile_interval
 
 @dataclass(frozen=True)
 class VarianceComponents:
-    """Variances of judgments, and what a perfect annotator would save."""
+    """Variances of judgments, and the efficiency ratio of a perfect annotator."""
 
     total: float  # var(H), over all judgments
     within: float  # e[Var(H | output)], pooled over outputs with at least two judgments
@@ -41,7 +41,7 @@ class VarianceComponents:
 
 
 def efficiency_ratio(total: float, between: float) -> float:
-    """R = Var(H) / Var(P): one judgment of the perfect annotator is worth r of a person (eq. 17).
+    """Return r = Var(H) / Var(P): one judgment of the perfect annotator is worth r human ones (eq. 17).
 
     >>> round(efficiency_ratio(28.81**2, 19.27**2), 2)  # WMT19
     2.24
@@ -60,7 +60,7 @@ def variance_components(
     replicates: int = 2000,
     seed: Seed = 0,
 ) -> VarianceComponents:
-    """Split the variance of judgments into annotators' noise and spread of outputs.
+    """Split the variance of judgments into annotators' noise and variance of outputs.
 
     As in the paper, total is the sample variance of all judgments, within the variances of the outputs pooled with
     weights n - 1; with `system`, about each system's mean. The interval is a percentile bootstrap over outputs.
@@ -109,14 +109,14 @@ def _validate_judgments(
 
 
 def _output_sums(codes: IntArray, values: FloatArray) -> FloatArray:
-    """Sufficient statistics of every output: n, sum, sum of squares, squares about its mean, n - 1."""
+    """Return sufficient statistics per output: n, sum, sum of squares, squares about its mean, n - 1."""
     n, total, power = (group_sums(codes, part) for part in (np.ones_like(values), values, values**2))
     about = group_sums(codes, (values - (total / n)[codes]) ** 2)
     return np.stack([n, total, power, about, n - 1], axis=1)
 
 
 def _variances(sums: FloatArray, freedom: int) -> tuple[FloatArray, FloatArray]:
-    """Total and within variance from summed statistics (rows x 5); NaN where there are too few judgments."""
+    """Return total and within variance from summed statistics (rows x 5); NaN for too few judgments."""
     n, total, power, about, repeats = sums.T
     denominator = np.where(n > freedom, n - freedom, np.nan)
     within = about / np.where(repeats > 0, repeats, np.nan)
@@ -136,11 +136,11 @@ def _ratio_interval(
 
 
 def matched_ratio(human: FloatArray, within: float) -> float:
-    """Efficiency ratio of differences of systems that are judged on the same items.
+    """Return the efficiency ratio of differences of systems that are judged on the same items.
 
-    The items' difficulty cancels, so noise is a larger part of a difference than of a score:
-    r_d = Var(d_H) / (Var(d_H) - 2 within), d = y_a - y_b. The ratio of `variance_components` is a lower bound. For
-    means of m judgments, divide `within` by m.
+    Item difficulty cancels, so that noise is a larger part of a difference than of a score: r_d = Var(d_H) / (Var(d_H)
+    - 2 within), d = y_a - y_b. The ratio of `variance_components` is a lower bound. For means of m judgments, divide
+    `within` by m.
 
     >>> human = np.array([[1.0, 2.0], [5.0, 8.0], [9.0, 9.0]])
     >>> round(matched_ratio(human, 0.5), 3)
@@ -159,11 +159,11 @@ def matched_ratio(human: FloatArray, within: float) -> float:
 
 
 def data_efficiency(correlation: FloatArray | float, rater_to_item: FloatArray | float = 0.0) -> FloatArray:
-    """Judgments that a metric as control variate saves: (1 + g) / (1 - rho^2 + g) (docs/methods.md, section 7).
+    """Return the data efficiency of a metric as control variate, (1 + g) / (1 - rho^2 + g).
 
     n judgments with the metric are worth this many times n without it. rho is the correlation with the outputs' mean
-    judgment within a system; that with single judgments (`noise_free_correlation`) goes with g = 0. g is annotator
-    variance / item variance, divided by m for the mean of m judgments.
+    judgment within a system; use g = 0 with the correlation with single judgments (see `noise_free_correlation`). g is
+    annotator variance / item variance, divided by m for the mean of m judgments.
 
     >>> data_efficiency(np.array([0.0, 0.8, 1.0]), 0.5).round(3)
     array([1.   , 1.744, 3.   ])
@@ -174,12 +174,12 @@ def data_efficiency(correlation: FloatArray | float, rater_to_item: FloatArray |
     if (g < 0).any():
         raise OptionError(f"rater_to_item is {g}; a ratio of variances is at least 0")
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        # Annotators' noise without end leaves nothing to save.
+        # With infinite noise of annotators nothing can be saved.
         return np.asarray(np.where(np.isinf(g), 1.0, (1 + g) / (1 - rho**2 + g)), dtype=np.float64)
 
 
 def efficiency_ceiling(rater_to_item: FloatArray | float) -> FloatArray:
-    """Data efficiency of a perfect metric, (1 + g) / g: what no metric can exceed under annotators' noise.
+    """Return the data efficiency of a perfect metric, (1 + g) / g, the upper limit under annotators' noise.
 
     >>> float(efficiency_ceiling(0.25))
     5.0
@@ -188,7 +188,7 @@ def efficiency_ceiling(rater_to_item: FloatArray | float) -> FloatArray:
 
 
 def noise_free_correlation(correlation: FloatArray | float, rater_to_item: FloatArray | float) -> FloatArray:
-    """Correlation with the outputs' mean judgment from that with single judgments: rho sqrt(1 + g), at most 1.
+    """Return the correlation with outputs' mean judgment from that with single judgments: rho sqrt(1 + g), at most 1.
 
     >>> float(noise_free_correlation(0.4, 3.0))
     0.8
@@ -197,16 +197,16 @@ def noise_free_correlation(correlation: FloatArray | float, rater_to_item: Float
     return np.clip(rho * np.sqrt(1 + g), -1.0, 1.0)
 
 
-# -- How many judgments of the same output are worth paying for (Cochran 1977, section 10.6, with finite population) -
+# -- Repeated judgments of an output (Cochran 1977, section 10.6, with finite population) ------------------------------
 
 
 MAX_JUDGMENTS = 20
-"""Judgments of one output up to which is looked."""
+"""Maximum number of judgments per output."""
 
 
 @dataclass(frozen=True)
 class RepeatChoice:
-    """One choice at a given cost: k judgments of each of n items, and the variance that they leave."""
+    """A choice at a given cost: k judgments of each of n items, and the resulting variance."""
 
     judgments: int
     items: float
@@ -214,9 +214,9 @@ class RepeatChoice:
 
 
 def best_repeat_count(item: float, annotator: float, item_cost: float, judgment_cost: float) -> float:
-    """Best k without bounds: sqrt(item_cost / judgment_cost * B / A); infinite where items do not differ.
+    """Return the best k without bounds: sqrt(item_cost / judgment_cost * B / A); infinite if items do not differ.
 
-    A is the variance between items, B that of one judgment of an item; `item_cost` leaves its judgments out.
+    A is the variance between items, B that of one judgment of an item; `item_cost` excludes its judgments.
 
     >>> best_repeat_count(item=4.0, annotator=9.0, item_cost=4.0, judgment_cost=1.0)
     3.0
@@ -236,7 +236,7 @@ def list_repeat_choices(
     population: float = np.inf,
     most: int = MAX_JUDGMENTS,
 ) -> list[RepeatChoice]:
-    """Every k = 1, 2, ... up to `most` that the budget allows for at least one item, with its n and variance.
+    """Return every k = 1, 2, ..., `most` that the budget allows for at least one item, with n and variance.
 
     >>> choices = list_repeat_choices(4, 9, 0, 1, 60, population=40, most=3)
     >>> [(choice.judgments, choice.items, round(choice.variance, 3)) for choice in choices]

@@ -1,9 +1,9 @@
-"""Words of many texts as numbers: equal words have equal numbers, different words different ones, exactly.
+"""Numbering of the words of many texts: equal numbers for equal words, exactly.
 
-Words are what `str.split()` gives. Making a string of every word and looking it up costs most of a comparison of short
-texts, so words are read from the bytes of all texts at once: up to eight bytes are a number by themselves; only longer
-words are looked up. The numbers are then mixed down to fewer bits, so that item, word and text fit into one integer to
-sort; counting shows whether two words got the same number, and then another multiplier is tried.
+Words are those of `str.split()`. Creating and looking up strings dominates the comparison of short texts, so words are
+read from the bytes of all texts at once: up to eight bytes are a number by themselves; only longer words are looked up.
+Numbers are then mixed down to fewer bits, so that item, word and text fit into one integer to sort; if counting shows a
+collision, another multiplier is tried.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _Values = NDArray[np.uint64]
 
 _BITS = 43  # leaves 20 bits for item and text
 _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
-_LONG = 0xFF  # a byte that UTF-8 never has; numbers that stand for long words end in it
-_STEP = 5  # bytes that are read on at a time; the other three number what was read before
+_LONG = 0xFF  # a byte that never occurs in UTF-8; marks numbers of long words
+_STEP = 5  # bytes read per step; the other three number the prefix
 _STEPS = 9
 _KEEP = np.array([0, *((1 << 8 * size) - 1 for size in range(1, 9))], dtype=np.uint64)
 
 
 def word_numbers(texts: Sequence[str]) -> tuple[IntArray, IntArray]:
-    """Positive numbers of the words of all texts, one text after the other, and how many words each text has.
+    """Return positive numbers of the words of all texts, concatenated, and the number of words of each text.
 
     >>> numbers, lengths = word_numbers(["a b a", "", "b"])
     >>> bool(numbers[0] == numbers[2] != numbers[1] == numbers[3]), lengths.tolist()
@@ -39,9 +39,9 @@ def word_numbers(texts: Sequence[str]) -> tuple[IntArray, IntArray]:
 
 
 def word_numbers_of_bytes(coded: Sequence[bytes]) -> tuple[IntArray, IntArray]:
-    """The same, of texts in UTF-8."""
+    """Return `word_numbers` of texts in UTF-8."""
     data = b" ".join(coded) + b" "
-    if b"\0" in data:  # shorter words are filled up with zeros, from which this one could not be told
+    if b"\0" in data:  # shorter words are padded with zeros, which would be ambiguous
         return _number_words_singly([text.decode("utf-8", "surrogatepass") for text in coded])
     ends = np.cumsum(np.fromiter(map(len, coded), np.int64, len(coded)) + 1)
     space = _is_space(np.frombuffer(b" " + data, dtype=np.uint8))
@@ -52,7 +52,7 @@ def word_numbers_of_bytes(coded: Sequence[bytes]) -> tuple[IntArray, IntArray]:
 
 
 def _number_words_singly(texts: Sequence[str]) -> tuple[IntArray, IntArray]:
-    """The same, a word at a time."""
+    """Return `word_numbers` one word at a time."""
     words = [text.split() for text in texts]
     lengths = np.fromiter(map(len, words), np.int64, len(words))
     number = defaultdict[str, int](itertools.count(1).__next__)
@@ -61,7 +61,7 @@ def _number_words_singly(texts: Sequence[str]) -> tuple[IntArray, IntArray]:
 
 
 def _is_space(data: _Bytes) -> BoolArray:
-    """Which bytes belong to whitespace, as `str.isspace` sees it."""
+    """Return which bytes belong to whitespace, as defined by `str.isspace`."""
     space: BoolArray = (data == 32) | (data - np.uint8(9) < 5) | (data - np.uint8(28) < 4)
     rare = np.flatnonzero((data == 0xC2) | ((data >= 0xE1) & (data <= 0xE3)))
     second = data[rare + 1]
@@ -77,14 +77,14 @@ def _is_space(data: _Bytes) -> BoolArray:
 
 
 def _word_values(data: bytes, starts: IntArray, stops: IntArray) -> _Values:
-    """A number for each word: its bytes, or for words of more than eight bytes a number behind a mark."""
+    """Return a number for each word: its bytes, or a marked number for words of more than eight bytes."""
     padded = np.frombuffer(data + bytes(8), dtype=np.uint8)
     every = np.lib.stride_tricks.as_strided(padded[:8].view("<u8"), shape=(len(data),), strides=(1,), writeable=False)
     size = stops - starts
     values: _Values = every[starts].astype(np.uint64) & _KEEP[np.minimum(size, 8)]
     open_words = np.flatnonzero(size > 8)
     codes = np.unique(values[open_words], return_inverse=True)[1]
-    for step in range(1, _STEPS):  # equal so far, and the next bytes equal: equal
+    for step in range(1, _STEPS):  # equal prefixes and equal next bytes: equal
         read = 8 + _STEP * (step - 1)
         further = every[starts[open_words] + read].astype(np.uint64) & _KEEP[np.minimum(size[open_words] - read, _STEP)]
         merged = codes.astype(np.uint64) << np.uint64(8 * _STEP) | further
@@ -101,12 +101,12 @@ def _word_values(data: bytes, starts: IntArray, stops: IntArray) -> _Values:
 
 
 def _mark_long_words(codes: IntArray, step: int) -> _Values:
-    """Numbers of words that ended in this step, which no bytes of a word can be."""
+    """Return marked numbers of words that end in this step; no word's bytes equal them."""
     return codes.astype(np.uint64) << np.uint64(16) | np.uint64(step << 8 | _LONG)
 
 
 def _mix_down(values: _Values) -> IntArray:
-    """Positive numbers of fewer bits, different for different values."""
+    """Return positive numbers of fewer bits, distinct for distinct values."""
     drop = np.uint64(64 - _BITS)
     for multiplier in _MULTIPLIERS:  # odd: different values have different products
         product = values * np.uint64(multiplier)
