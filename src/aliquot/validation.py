@@ -24,8 +24,8 @@ def invalid(parameter: str, value: object, remedy: str) -> OptionError:
     return OptionError(f"`{parameter}` is {value!r}; {remedy}", parameter)
 
 
-def one_of(parameter: str, value: T, options: Iterable[object]) -> T:
-    """Return the value if it is one of the options.
+def one_of(parameter: str, value: object, options: Iterable[T]) -> T:
+    """Return the option that equals the value.
 
     >>> one_of("rule", "neighbor", ["any", "neighbour"])
     Traceback (most recent call last):
@@ -33,7 +33,7 @@ def one_of(parameter: str, value: T, options: Iterable[object]) -> T:
     """
     names = list(options)
     if value in names:
-        return value
+        return names[names.index(value)]
     guess = closest(str(value), names)
     hint = f" did you mean '{guess}'?" if guess else ""
     raise NameUnknownError(f"`{parameter}` is {value!r};{hint} Available: {quoted(names)}")

@@ -102,11 +102,7 @@ def test_command_line_and_library_agree(table, capsys):
 
 @pytest.mark.parametrize("kind", SURVEYS)
 def test_compare_still_takes_what_moved_to_survey(kind, table, capsys):
-    options = {
-        "groups": ["--groups", "c,r"],
-        "criteria": ["--kind", "criteria"],
-        "importance": ["--kind", "importance"],
-    }
+    options = ["--groups", "c,r"] if kind == "groups" else ["--kind", kind]
     assert run(["survey", str(table(kind)), *options, "--json"]) == 0
     expected = capsys.readouterr()
     assert run(["compare", str(table(kind)), *options, "--json"]) == 0

@@ -12,8 +12,8 @@ import typer
 from aliquot.annotation.agreement import agreement
 from aliquot.annotation.agreement_result import PAIR_MEASURES, TABLES, Agreement
 from aliquot.cli import ALL_ROWS, common, options, render
-from aliquot.errors import unknown_name
 from aliquot.stats.annotator_model import TRUST_VARIANTS
+from aliquot.validation import one_of
 
 _what = partial(typer.Option, rich_help_panel="What to compare")
 _how = partial(typer.Option, rich_help_panel="How to measure")
@@ -88,17 +88,15 @@ def run(
     """
     common.require_writable(output.file)
     common.require_picture(plot, picture, PICTURES)
-    if pair_measure is not None and pair_measure not in PAIR_MEASURES:
-        raise unknown_name("measure of pairs", pair_measure, PAIR_MEASURES)
-    if table not in TABLES:
-        raise unknown_name("table", table, TABLES, "choose with --table")
-    if trust_variant not in TRUST_VARIANTS:
-        raise unknown_name("trust variant", trust_variant, TRUST_VARIANTS, "choose with --trust-variant")
-    given, apart = common.load_with_judgments(data, judgments, reading, answer=answer)
-    given = given if apart is None else replace(given, judgments=apart)
+    if pair_measure is not None:
+        one_of("pair_measure", pair_measure, PAIR_MEASURES)
+    one_of("table", table, TABLES)
+    variant = one_of("trust_variant", trust_variant, TRUST_VARIANTS)
+    evalset, other_judgments = common.load_with_judgments(data, judgments, reading, answer=answer)
+    evalset = evalset if other_judgments is None else replace(evalset, judgments=other_judgments)
     with render.busy("comparing annotators"):
         result = agreement(
-            given,
+            evalset,
             criterion=criterion,
             annotators=common.names(annotators) or None,
             groups=groups,
@@ -110,24 +108,16 @@ def run(
             measures=common.names(measures) or "auto",
             max_distinct=max_distinct,
             trust=trust,
-            trust_variant=trust_variant,
+            trust_variant=variant,
             bootstrap=bootstrap,
             confidence=confidence,
             seed=seed,
         )
     common.draw(plot, lambda: _figure(result, picture, pair_measure))
-    if output.file is not None:
-        common.write_result(result.to_frame(table), result.to_dict(), output.file)
-    if output.json:
-        common.print_json(result.to_dict())
-        return
     if full:
         ALL_ROWS.append(True)
-    views = result.views(pair_measure)
-    render.print_result(result, render.console(), all_details=full, views=views)
-    for path in (output.file, plot):
-        if path is not None:
-            render.console().print(f"wrote {path}", markup=False)
+    details, views = ["pairs"] if full else [], result.views(pair_measure)
+    common.write_and_print(result, output, table, details=details, views=views, files=[plot])
 
 
 def _figure(result: Agreement, picture: str, measure: str | None) -> Any:

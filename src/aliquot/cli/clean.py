@@ -61,11 +61,7 @@ def run(
     common.require_writable(output.file)
     common.require_writable(audit)
     common.require_picture(plot)
-    judged = common.load_data(
-        data,
-        reading,
-        answer=answer,
-    )
+    judged = common.load_data(data, reading, answer=answer)
     with render.busy("cleaning"):
         cleaned = clean(
             judged,
@@ -84,16 +80,9 @@ def run(
     if audit is not None:
         common.write_result(cleaned.annotators, cleaned.to_dict(), audit)
     common.draw(plot, lambda: _figure(cleaned))
-    if output.json:
-        common.print_json(cleaned.to_dict())
-        return
-    console = render.console()
     if annotators:
         ALL_ROWS.append(True)
-    render.print_result(cleaned, console)
-    for path in (output.file, audit, plot):
-        if path is not None:
-            console.print(f"wrote {path}", markup=False)
+    common.print_outcome(cleaned, output, [output.file, audit, plot])
 
 
 def _figure(cleaned: Cleaned) -> Any:

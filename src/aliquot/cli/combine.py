@@ -72,11 +72,7 @@ def run(
     """
     for path in (output.file, queue):
         common.require_writable(path)
-    judged = common.load_data(
-        data,
-        reading,
-        answer=answer,
-    )
+    judged = common.load_data(data, reading, answer=answer)
     with render.busy(f"combining by {method}"):
         combined = combine(
             judged,
@@ -99,13 +95,6 @@ def run(
         save(combined.evalset, output.file)
     if queue is not None:
         tables.write(combined.queue, queue)
-    if output.json:
-        common.print_json(combined.to_dict())
-        return
-    console = render.console()
-    render.print_result(combined, console)
-    for path in (output.file, queue):
-        if path is not None:
-            console.print(f"wrote {path}", markup=False)
-    if output.file is None:
-        console.print("nothing written; give -o FILE to keep the score", markup=False)
+    common.print_outcome(combined, output, [output.file, queue])
+    if output.file is None and not output.json:
+        render.console().print("nothing written; give -o FILE to keep the score", markup=False)

@@ -19,6 +19,7 @@ from aliquot.cli.render import busy
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.result import Result
+from aliquot.core.view import View
 from aliquot.errors import OptionError, OutputError, unknown_name
 from aliquot.io import load as io_load
 from aliquot.io import result_files
@@ -161,6 +162,7 @@ def write_and_print(
     table: str | None = None,
     *,
     details: Collection[str] = (),
+    views: Sequence[View] | None = None,
     files: Sequence[Path | None] = (),
 ) -> None:
     """Write a result to `--output`, and print it: one JSON document with `--json`, else its views.
@@ -170,16 +172,29 @@ def write_and_print(
         output: The options of that name.
         table: Which of its tables is written.
         details: The views to print that are printed only when asked for.
+        views: What to print in place of the result's views.
         files: Further files that were written, to be named.
     """
     if output.file is not None:
         save_result(result, output.file, table)
+    print_outcome(result, output, [output.file, *files], details=details, views=views)
+
+
+def print_outcome(
+    result: Result,
+    output: Output,
+    files: Sequence[Path | None],
+    *,
+    details: Collection[str] = (),
+    views: Sequence[View] | None = None,
+) -> None:
+    """Print a result, as JSON or as views, and the files that were written."""
     if output.json:
         print_json(result.to_dict())
         return
     console = render.console()
-    render.print_result(result, console, details)
-    for path in (output.file, *files):
+    render.print_result(result, console, details, views=views)
+    for path in files:
         if path is not None:
             console.print(f"wrote {path}", markup=False)
 

@@ -81,17 +81,16 @@ def print_result(
     console: Console,
     details: Collection[str] = (),
     *,
-    all_details: bool = False,
     views: Sequence[View] | None = None,
 ) -> None:
     """Print what a result shows: verdict, views, notes, signature.
 
-    Views that are details are printed where `details` has their name, or with `all_details`. `views` are printed in
-    place of the result's own, where a verb's option changes them.
+    Views that are details are printed where `details` has their name. `views` are printed in place of the result's own,
+    where a verb's option changes them.
     """
     verdict(result.verdict, console)
     for view in result.views() if views is None else views:
-        if all_details or not view.detail or view.name in details:
+        if not view.detail or view.name in details:
             print_view(view, console)
     print_notes(result, console)
     signature(getattr(result, "signature", ""), console)
