@@ -87,7 +87,7 @@ def test_help_of_each_verb(aliquot, verb):
 
 
 @pytest.mark.parametrize("verb", ["inspect", "convert"])
-@pytest.mark.parametrize("option", ["--human", "--systems", "--exclude", "--json", "--format", "--read"])
+@pytest.mark.parametrize("option", ["--human", "--systems", "--exclude", "--json", "--read"])
 def test_common_options(aliquot, verb, option):
     assert option in aliquot(verb, "--help-all")
 
@@ -175,7 +175,15 @@ def test_inspect_json(aliquot, path, campaign):
 def test_inspect_choices(aliquot, path, campaign):
     document = aliquot_json(
         aliquot(
-            "inspect", path, "--json", "--human", "metricA", "--systems", "sys3, sys1", "--lower-is-better", "metricB"
+            "inspect",
+            path,
+            "--json",
+            "--human",
+            "metricA",
+            "--systems",
+            "sys3, sys1",
+            "--read",
+            "lower-is-better=metricB",
         )
     )
     assert document["human"] == "metricA"
@@ -281,7 +289,7 @@ def test_convert_all_pairs_of_a_wmt_folder(aliquot, tmp_path, campaign):
     names = ["wmt-xx-yy.jsonl.gz", "wmt-xx-zz.jsonl.gz"]
     assert [Path(written).name for written in document["written"]] == names
     assert load(tmp_path / "out" / names[0]).n_items == 40
-    aliquot("convert", tmp_path / "wmt", tmp_path / "out", "--exclude", "sys1", "--lower-is-better", "metricB")
+    aliquot("convert", tmp_path / "wmt", tmp_path / "out", "--exclude", "sys1", "--read", "lower-is-better=metricB")
     left = load(tmp_path / "out" / names[1])
     assert left.systems == ("sys2", "sys3", "sys4")
     assert left.flipped == {"metricB"}
@@ -294,9 +302,7 @@ def test_convert_a_table_with_all_its_options(aliquot, tmp_path):
         tmp_path / "t.csv",
         tmp_path / "o.jsonl",
         "--read",
-        "item=nr,wide=systems,score-name=TER",
-        "--lower-is-better",
-        "TER",
+        "item=nr,wide=systems,score-name=TER,lower-is-better=TER",
         "--human",
         "TER",
     )

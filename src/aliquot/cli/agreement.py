@@ -62,10 +62,10 @@ def run(
     confidence: Annotated[float, _how("--confidence", help="Coverage of the intervals.")] = 0.95,
     full: Annotated[bool, typer.Option("--full", help="Show every pair and every annotator.")] = False,
     table: Annotated[
-        str, typer.Option("--table", metavar="NAME", help=f"What -o writes as a table: {', '.join(TABLES)}.")
+        str, options.rare_option("--table", metavar="NAME", help=f"What -o writes as a table: {', '.join(TABLES)}.")
     ] = "coefficients",
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Draw a picture: .svg, .png or .pdf.")
+        Path | None, options.rare_option("--plot", metavar="FILE", help="Draw a picture: .svg, .png or .pdf.")
     ] = None,
     picture: Annotated[
         str,

@@ -146,13 +146,13 @@ def serve(
     campaign: CampaignArgument,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8000,
     host: Annotated[
-        str, typer.Option("--host", help="Who can reach it: 127.0.0.1 is this computer only.")
+        str, options.rare_option("--host", help="Who can reach it: 127.0.0.1 is this computer only.")
     ] = "127.0.0.1",
     public_url: Annotated[
         str | None, typer.Option("--public-url", metavar="URL", help="The address people use, behind a proxy.")
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the first annotator's page.")] = False,
-    workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="Server processes.")] = 1,
+    workers: Annotated[int, options.rare_option("--workers", min=1, max=64, help="Server processes.")] = 1,
 ) -> None:
     """Serve the campaign's pages until Ctrl-C; prints the organiser's link and one link per annotator.
 
@@ -254,9 +254,9 @@ def links(
     base: Annotated[
         str, typer.Option("--base", metavar="URL", help="Where the server is reached.")
     ] = "http://127.0.0.1:8000",
-    fresh: Annotated[bool, typer.Option("--new", help="Withdraw all links, and make new ones.")] = False,
+    fresh: Annotated[bool, options.rare_option("--new", help="Withdraw all links, and make new ones.")] = False,
     revoke: Annotated[
-        str | None, typer.Option("--revoke", metavar="NAME", help="Withdraw this annotator's link.")
+        str | None, options.rare_option("--revoke", metavar="NAME", help="Withdraw this annotator's link.")
     ] = None,
     json: options.JsonOption = False,
 ) -> None:

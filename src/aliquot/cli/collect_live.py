@@ -118,15 +118,18 @@ def backup(
 def rehearse(
     campaign: CampaignArgument,
     annotators: Annotated[int, typer.Option("--annotators", min=1, help="How many simulated people judge.")] = 12,
-    noise: Annotated[float, typer.Option("--noise", help="Spread of a judgment, as a share of the scale.")] = 0.15,
+    noise: Annotated[
+        float, options.rare_option("--noise", help="Spread of a judgment, as a share of the scale.")
+    ] = 0.15,
     severity: Annotated[
-        float, typer.Option("--severity", help="Spread between annotators, as a share of the scale.")
+        float, options.rare_option("--severity", help="Spread between annotators, as a share of the scale.")
     ] = 0.06,
-    careless: Annotated[float, typer.Option("--careless", help="Share who answer at random.")] = 0.1,
-    dropouts: Annotated[float, typer.Option("--dropouts", help="Share who leave before the end.")] = 0.1,
+    careless: Annotated[float, options.rare_option("--careless", help="Share who answer at random.")] = 0.1,
+    dropouts: Annotated[float, options.rare_option("--dropouts", help="Share who leave before the end.")] = 0.1,
     seconds_per_judgment: options.SecondsPerJudgmentOption = None,
     like: Annotated[
-        Path | None, typer.Option("--like", metavar="FILE", help="Past judgments: noise, severity and pace as there.")
+        Path | None,
+        options.rare_option("--like", metavar="FILE", help="Past judgments: noise, severity and pace as there."),
     ] = None,
     hourly: options.HourlyOption = None,
     currency: Annotated[
@@ -134,7 +137,7 @@ def rehearse(
     ] = None,
     replays: Annotated[int, typer.Option("--replays", help="How often the work is judged anew, for power.")] = 10,
     at_once: Annotated[
-        bool, typer.Option("--at-once", help="All call the server at the same time: a load test.")
+        bool, options.rare_option("--at-once", help="All call the server at the same time: a load test.")
     ] = False,
     seed: options.SeedOption = 0,
     json: options.JsonOption = False,

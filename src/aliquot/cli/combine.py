@@ -50,9 +50,9 @@ def run(
     source: Annotated[str | None, _how("--source", metavar="SYSTEM", help="The 'system' that is the source.")] = None,
     answer: Annotated[str | None, _how("--answer", metavar="COLUMN", help="Where judgments or labels stand.")] = None,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the new score.")] = None,
-    curve: Annotated[bool, typer.Option("--curve", help="How wrong would fewer judgments have been?")] = False,
+    curve: Annotated[bool, options.rare_option("--curve", help="How wrong would fewer judgments have been?")] = False,
     repeats: Annotated[
-        int, typer.Option("--repeats", min=1, max=10**6, help="Draws for each point of the curve.")
+        int, options.rare_option("--repeats", min=1, max=10**6, help="Draws for each point of the curve.")
     ] = 20,
     queue: Annotated[
         Path | None, typer.Option("--queue", metavar="FILE", help="Write the outputs that experts should decide.")

@@ -89,8 +89,6 @@ def _load_arguments(reading: Reading) -> dict[str, Any]:
     """Return the arguments of `load` that the options stand for."""
     return {
         "human": reading.human,
-        "format": reading.format,
-        "lower_is_better": names(reading.lower_is_better),
         **reading.rare_arguments,
     }
 

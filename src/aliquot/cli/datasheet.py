@@ -31,7 +31,7 @@ app = typer.Typer(
 )
 
 SheetArgument = Annotated[Path, typer.Argument(metavar="SHEET", help="A datasheet: .toml, .yaml or .json.")]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
+ForceOption = Annotated[bool, options.rare_option("--force", help="Replace a file that is there already.")]
 
 
 @app.command()
@@ -52,13 +52,15 @@ def new(
         typer.Option("--results", "-r", metavar="FILE", help="JSON of estimate, agreement, ...; may be repeated."),
     ] = None,
     criteria: Annotated[
-        str | None, typer.Option("--criteria", metavar="A,B", help="Criteria; by default those of the judgments.")
+        str | None,
+        options.rare_option("--criteria", metavar="A,B", help="Criteria; by default those of the judgments."),
     ] = None,
     protocol: Annotated[
-        str | None, typer.Option("--protocol", metavar="NAME", help="Keep only the judgments of this protocol.")
+        str | None, options.rare_option("--protocol", metavar="NAME", help="Keep only the judgments of this protocol.")
     ] = None,
     value_range: Annotated[
-        str | None, typer.Option("--range", metavar="LOW,HIGH", help="Ends of the scale, if not seen in the values.")
+        str | None,
+        options.rare_option("--range", metavar="LOW,HIGH", help="Ends of the scale, if not seen in the values."),
     ] = None,
     force: ForceOption = False,
 ) -> None:
@@ -122,9 +124,10 @@ def render_sheet(
         str | None,
         typer.Option("--format", metavar="NAME", help="markdown, latex or html; by the ending of -o, else markdown."),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Show the options that were not chosen, too.")] = False,
+    full: Annotated[bool, options.rare_option("--full", help="Show the options that were not chosen, too.")] = False,
     fragment: Annotated[
-        bool, typer.Option("--fragment", help="LaTeX, HTML: without the frame of a document, to be put into one.")
+        bool,
+        options.rare_option("--fragment", help="LaTeX, HTML: without the frame of a document, to be put into one."),
     ] = False,
     output: options.OutputOption = None,
 ) -> None:
@@ -147,9 +150,9 @@ def diff(
     reproduction: Annotated[Path, typer.Argument(metavar="REPRODUCTION", help="The datasheet of its repetition.")],
     match: Annotated[
         str | None,
-        typer.Option("--match", metavar="A=B,...", help="Criterion A of the original is B in the reproduction."),
+        options.rare_option("--match", metavar="A=B,...", help="Criterion A of the original is B in the reproduction."),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show the questions answered alike, too.")] = False,
+    everything: Annotated[bool, options.rare_option("--all", help="Show the questions answered alike, too.")] = False,
     json: options.JsonOption = False,
     output: options.OutputOption = None,
 ) -> None:
@@ -171,17 +174,20 @@ def diff(
 @app.command()
 def copy(
     sheet: SheetArgument,
-    source: Annotated[str, typer.Option("--source", metavar="NAME", help="The criterion to copy from.")],
+    source: Annotated[str, options.rare_option("--source", metavar="NAME", help="The criterion to copy from.")],
     targets: Annotated[
-        str | None, typer.Option("--targets", metavar="A,B", help="The criteria to copy to; all others if not given.")
+        str | None,
+        options.rare_option("--targets", metavar="A,B", help="The criteria to copy to; all others if not given."),
     ] = None,
     questions: Annotated[
         str | None,
-        typer.Option("--questions", metavar="4.2,4.3.5", help="Numbers or parts; else all that criteria may share."),
+        options.rare_option(
+            "--questions", metavar="4.2,4.3.5", help="Numbers or parts; else all that criteria may share."
+        ),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace answers that are there.")] = False,
+    overwrite: Annotated[bool, options.rare_option("--overwrite", help="Replace answers that are there.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Write although comments of yours, or a file, would be lost.")
+        bool, options.rare_option("--force", help="Write although comments of yours, or a file, would be lost.")
     ] = False,
     json: options.JsonOption = False,
     output: options.OutputOption = None,

@@ -69,7 +69,8 @@ def run(
         _how("--strict", help="Refuse what does not fit: judgments, a selection from other data, missing cells."),
     ] = False,
     sequential: Annotated[
-        bool, typer.Option("--sequential", help="Replay the judgments in time order: when could one have stopped?")
+        bool,
+        options.rare_option("--sequential", help="Replay the judgments in time order: when could one have stopped?"),
     ] = False,
     question: Annotated[str, _how("--question", help="Sequential: best, ranking or means.")] = "best",
     margin: Annotated[float | None, _how("--margin", help="Sequential, means: wanted half width.")] = None,

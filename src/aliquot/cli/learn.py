@@ -28,10 +28,10 @@ def run(
         str | None, typer.Option("--metric", metavar="NAME", help="Target from this metric, not from human scores.")
     ] = None,
     features: Annotated[
-        str, typer.Option("--features", metavar="KIND", help="light, or embed (needs the extra embed).")
+        str, options.rare_option("--features", metavar="KIND", help="light, or embed (needs the extra embed).")
     ] = "light",
     encoder: Annotated[
-        str, typer.Option("--encoder", metavar="NAME", help="For embed: a sentence-transformers model or path.")
+        str, options.rare_option("--encoder", metavar="NAME", help="For embed: a sentence-transformers model or path.")
     ] = DEFAULT_MODEL,
     seed: options.SeedOption = 0,
 ) -> None:

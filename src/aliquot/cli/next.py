@@ -60,10 +60,12 @@ def run(
         str,
         _how("--target", help="What decisions are about: testset (other annotators, too) or given."),
     ] = "testset",
-    texts: Annotated[bool, typer.Option("--texts", help="Write the source and the output of every cell, too.")] = False,
+    texts: Annotated[
+        bool, options.rare_option("--texts", help="Write the source and the output of every cell, too.")
+    ] = False,
     selection_out: Annotated[
         Path | None,
-        typer.Option("--selection-out", metavar="FILE", help="Write all cells asked so far, for `estimate -s`."),
+        options.rare_option("--selection-out", metavar="FILE", help="Write all cells asked so far, for `estimate -s`."),
     ] = None,
     seed: options.SeedOption = 0,
 ) -> None:

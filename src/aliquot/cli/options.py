@@ -37,6 +37,8 @@ def _show_all_rows(all_rows: bool) -> bool:
     return all_rows
 
 
+rare_option = partial(typer.Option, rich_help_panel=MORE)
+"""An option that `--help-all` shows."""
 DataArgument = Annotated[
     str, typer.Argument(metavar="DATA", help="A file, a folder, '-' for standard input, or a name like wmt23/en-de.")
 ]
@@ -52,7 +54,9 @@ SystemsOption = Annotated[
 ExcludeOption = Annotated[
     str | None, typer.Option("--exclude", metavar="A,B", help="Leave these systems out.", rich_help_panel=_READING)
 ]
-SeedOption = Annotated[int, typer.Option("--seed", callback=_refuse_negative, help="Same seed, same result.")]
+SeedOption = Annotated[
+    int, typer.Option("--seed", callback=_refuse_negative, help="Same seed, same result.", rich_help_panel=MORE)
+]
 JsonOption = Annotated[
     bool, typer.Option("--json", callback=_claim_output, help="Print one JSON document and nothing else.")
 ]
@@ -64,24 +68,21 @@ OutputOption = Annotated[
     Path | None,
     typer.Option("-o", "--output", metavar="FILE", help="Write the result here, whole or not at all; '-' prints it."),
 ]
-PlotOption = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it, too: .svg, .png or .pdf.")]
-_FORMATS = "items, mtme, mqm, table, pearmut, appraise, label-studio, ...; told by content when not given."
-FormatOption = Annotated[str | None, typer.Option("--format", metavar="NAME", rich_help_panel=_READING, help=_FORMATS)]
-InputFormatOption = Annotated[
-    str | None, typer.Option("--input-format", metavar="NAME", rich_help_panel=_READING, help=_FORMATS)
+PlotOption = Annotated[
+    Path | None, typer.Option("--plot", metavar="FILE", help="Draw it, too: .svg, .png or .pdf.", rich_help_panel=MORE)
 ]
-LowerOption = Annotated[
-    str | None,
-    typer.Option("--lower-is-better", metavar="A,B", help="Scores to flip on loading.", rich_help_panel=_READING),
-]
+FormatOption = Annotated[str | None, old_option("--format", metavar="NAME", new="--read format=NAME")]
+InputFormatOption = Annotated[str | None, old_option("--input-format", metavar="NAME", new="--read format=NAME")]
+LowerOption = Annotated[str | None, old_option("--lower-is-better", metavar="A,B", new="--read lower-is-better=A|B")]
 ReadOption = Annotated[
     list[str] | None,
     typer.Option(
         "--read",
         metavar="KEY=VALUE,...",
         rich_help_panel=_READING,
-        help="How to read a table: which column is which (item=segment, value=points), wide=systems or wide=metrics, "
-        "score-name=NAME; key=FILE with what opaque ids stand for; pair=en-de of a WMT folder; mqm-weights=major=5|...",
+        help="What a file does not say: format=mqm; columns of a table: item=segment, value=points, ...; wide=systems "
+        "or wide=metrics; score-name=NAME; lower-is-better=A|B; key=FILE of opaque ids; pair=en-de; "
+        "mqm-weights=major=5|...",
     ),
 ]
 ColumnsOption = Annotated[str | None, old_option("--columns", metavar="ROLE=NAME,...", new="--read")]
@@ -127,9 +128,19 @@ class Reading:
         """The rare arguments of `load`, from `--read` and its old spellings."""
         from aliquot.io.reading_options import parse_reading  # noqa: PLC0415  (help must not import numpy)
 
-        weights = None if self.mqm_weights is None else self.mqm_weights.replace(",", "|")
-        old = {"wide": self.wide, "score-name": self.score_name, "pair": self.pair, "mqm-weights": weights}
-        texts = [f"{key}={value}" for key, value in (old | {"key": self.key}).items() if value is not None]
+        weights, lower = (
+            None if text is None else text.replace(",", "|") for text in (self.mqm_weights, self.lower_is_better)
+        )
+        old = {
+            "format": self.format,
+            "wide": self.wide,
+            "score-name": self.score_name,
+            "lower-is-better": lower,
+            "pair": self.pair,
+            "mqm-weights": weights,
+            "key": self.key,
+        }
+        texts = [f"{key}={value}" for key, value in old.items() if value is not None]
         return parse_reading([*(self.read or ()), *texts, *([] if self.columns is None else [self.columns])])
 
 

@@ -42,15 +42,15 @@ def run(
     target: Annotated[str, _how("--target", help="As in estimate: testset, given or beyond.")] = "testset",
     clean: Annotated[
         str | None,
-        typer.Option(
+        options.rare_option(
             "--clean", metavar="PRESET", help="Clean first: da_wmt, da_humeval, crowd, semantic_differential."
         ),
     ] = None,
     without: Annotated[
-        str | None, typer.Option("--without", metavar="A,B", help=f"Parts to leave out: {', '.join(PARTS)}.")
+        str | None, options.rare_option("--without", metavar="A,B", help=f"Parts to leave out: {', '.join(PARTS)}.")
     ] = None,
     examples: Annotated[
-        int, typer.Option("--examples", metavar="N", min=0, max=1000, help="Items shown in full, at most.")
+        int, options.rare_option("--examples", metavar="N", min=0, max=1000, help="Items shown in full, at most.")
     ] = 20,
     criterion: options.CriterionOption = None,
     seed: options.SeedOption = 0,

@@ -50,7 +50,7 @@ def run(
     ] = None,
     past: Annotated[
         list[Path] | None,
-        typer.Option("--past", metavar="FILE", help="An earlier campaign, judged likewise; repeat for more."),
+        options.rare_option("--past", metavar="FILE", help="An earlier campaign, judged likewise; repeat for more."),
     ] = None,
     scale: Annotated[
         str | None,
@@ -78,7 +78,7 @@ def run(
     ] = None,
     non_matching: Annotated[bool, _choosing("--non-matching", help="Designs: a draw for each system.")] = False,
     form: Annotated[
-        str, typer.Option("--format", metavar="FORM", help="Form of the output: items, csv or ids.")
+        str, options.rare_option("--format", metavar="FORM", help="Form of the output: items, csv or ids.")
     ] = "items",
     plot: options.PlotOption = None,
     seed: options.SeedOption = 0,
