@@ -19,6 +19,7 @@ Done = TypeVar("Done")
 _DASK_PREFIX = "dask://"
 _MIN_AHEAD = 16
 _MAX_JOBS = 64
+_START_SECONDS = 2.0  # starting processes takes about as long
 _WATCH_SECONDS = 0.5  # seconds between two looks of a worker at its parent
 
 
@@ -27,8 +28,8 @@ def run_tasks(
 ) -> Iterator[Done]:
     """Give the results as they are ready, in any order.
 
-    `work` travels to other processes. `jobs` are all cores by default, 1 for this process only; `engine` is
-    dask://host:port for a cluster.
+    `work` travels to other processes. `jobs` are all cores by default (this process for small work), 1 for this process
+    only; `engine` is dask://host:port for a cluster.
 
     >>> sorted(run_tasks(abs, [-1, 2, -3], jobs=1))
     [1, 2, 3]
@@ -41,6 +42,14 @@ def run_tasks(
     if engine is None and (jobs == 1 or len(tasks) < 2):
         yield from map(work, tasks)
         return
+    if engine is None and jobs is None:
+        done = 0
+        for result in _run_while_small(work, tasks):
+            yield result
+            done += 1
+        tasks = tasks[done:]
+        if not tasks:
+            return
     import joblib  # noqa: PLC0415  (slow to import, and many runs are too small to need it)
 
     count = joblib.cpu_count() if jobs is None else jobs
@@ -60,6 +69,18 @@ def run_tasks(
         )
         here = partial(_run_in_folder, _get_working_folder(), work)
         yield from parallel(joblib.delayed(here)(task) for task in tasks)
+
+
+def _run_while_small(work: Callable[[Task], Done], tasks: Sequence[Task]) -> Iterator[Done]:
+    """Give results in this process while the tasks left take less time of a processor than starting processes."""
+    seconds = 0.0
+    for place, task in enumerate(tasks, start=1):
+        start = time.process_time()
+        result = work(task)
+        seconds += time.process_time() - start
+        yield result
+        if seconds / place * (len(tasks) - place) > _START_SECONDS:
+            return
 
 
 def run_in_order(

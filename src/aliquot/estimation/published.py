@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from aliquot.core.conventions import is_usable
 from aliquot.errors import OptionError
@@ -78,6 +77,8 @@ def check_neighbours(k: int) -> None:
 
 def neighbour_means(known: FloatArray, target: FloatArray, wanted: FloatArray, k: int) -> FloatArray:
     """Mean target of the k known points nearest to each wanted one."""
+    from scipy.spatial import cKDTree  # noqa: PLC0415  (slow to import, and most estimates need no neighbours)
+
     k = min(k, len(known))
     _, near = cKDTree(known).query(wanted, k=k)
     means: FloatArray = target[np.asarray(near).reshape(len(wanted), k)].mean(axis=1)
