@@ -16,11 +16,11 @@ from typing import Any
 
 
 class AliquotError(Exception):
-    """The parent of every error that aliquot raises on purpose."""
+    """Base class of aliquot's errors."""
 
 
 class DataError(AliquotError, ValueError):
-    """The data themselves are broken or do not fit together."""
+    """The data are not valid or do not fit together."""
 
 
 class FormatError(DataError):
@@ -28,7 +28,7 @@ class FormatError(DataError):
 
 
 class DamagedError(FormatError):
-    """A file of ours holds something else than what was written to it."""
+    """A file of ours differs from what was written to it."""
 
 
 class MissingColumnError(FormatError):
@@ -68,7 +68,7 @@ class MissingExtraError(AliquotError):
 
 
 class OperationError(AliquotError):
-    """The request was right, and carrying it out failed; what was there before is intact."""
+    """A valid request failed; what was there before is intact."""
 
 
 class OutputError(OperationError):
@@ -89,45 +89,45 @@ def quoted(names: Iterable[object], limit: int = 12) -> str:
     >>> quoted(["a", "b"])
     "'a', 'b'"
     """
-    listed = [str(name) for name in names]
-    shown = ", ".join(f"'{name}'" for name in listed[:limit])
-    return shown if len(listed) <= limit else f"{shown} and {len(listed) - limit} more"
+    texts = [str(name) for name in names]
+    shown = ", ".join(f"'{name}'" for name in texts[:limit])
+    return shown if len(texts) <= limit else f"{shown} and {len(texts) - limit} more"
 
 
-def closest(name: str, known: Iterable[object]) -> str | None:
-    """Return the known name most like `name`, ignoring case, or None when nothing is near.
+def closest(name: str, options: Iterable[object]) -> str | None:
+    """Return the option most like `name`, ignoring case; None if none is close.
 
     >>> closest("comet", ["COMET", "BLEU"])
     'COMET'
     """
-    by_folded = {str(candidate).casefold(): str(candidate) for candidate in known}
+    by_folded = {str(candidate).casefold(): str(candidate) for candidate in options}
     near = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
     return by_folded[near[0]] if near else None
 
 
-def unknown_name(kind: str, name: object, known: Iterable[object], remedy: str = "") -> NameUnknownError:
+def unknown_name(kind: str, name: object, options: Iterable[object], remedy: str = "") -> NameUnknownError:
     """Build the error for an unknown name, with the closest available one.
 
     >>> print(unknown_name("metric", "comet", ["COMET", "BLEU"]))
     unknown metric 'comet'; did you mean 'COMET'? Available: 'COMET', 'BLEU'
     """
-    listed = [str(candidate) for candidate in known]
-    guess = closest(str(name), listed)
+    available_names = [str(candidate) for candidate in options]
+    guess = closest(str(name), available_names)
     hint = f"; did you mean '{guess}'?" if guess else "."
-    available = f"Available: {quoted(listed)}" if listed else "None is available"
+    available = f"Available: {quoted(available_names)}" if available_names else "None is available"
     return NameUnknownError(f"unknown {kind} '{name}'{hint} {available}" + (f"; {remedy}" if remedy else ""))
 
 
 class AliquotWarning(UserWarning):
-    """Something the user should know although work goes on: flipped scores, ignored columns, biased means."""
+    """A note on the data that stops nothing: flipped scores, ignored columns, biased means."""
 
 
 class LeftOutWarning(AliquotWarning):
-    """Judgments that were given and do not count."""
+    """Judgments that were left out."""
 
 
 def warn_caller(message: str, category: type[AliquotWarning] = AliquotWarning) -> None:
-    """Warn at the line of the user's program that called aliquot, however deep in aliquot this is."""
+    """Issue a warning at the line of the user's program that called aliquot."""
     frame, level = inspect.currentframe(), 1
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
         frame, level = frame.f_back, level + 1
@@ -138,7 +138,7 @@ def warn_caller(message: str, category: type[AliquotWarning] = AliquotWarning) -
 
 
 def judge_extra(module: str, what: str, instead: str = "") -> Any:
-    """Import a module of the extra `judge`, or say what needs it and how to get it.
+    """Import a module of the extra `judge`; raise MissingExtraError if it is not installed.
 
     Args:
         module: The module, such as "evalica" or "rapidfuzz.process".

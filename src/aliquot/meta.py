@@ -214,11 +214,11 @@ def parity(
     if targets is not None and len(targets) != len(shares):
         raise OptionError(f"{len(targets)} targets for {len(shares)} shares; give one target for each share")
     _validate_shares(shares)
-    wanted = random_spa(full, shares, human=human) if targets is None else np.asarray(targets, dtype=np.float64)
+    goals = random_spa(full, shares, human=human) if targets is None else np.asarray(targets, dtype=np.float64)
     curve = spa_curve(order, full, human=human)
     total = len(_read_table(full, None, human))
     parts = np.arange(1, len(curve) + 1) / total
-    reached = find_first_crossings(parts, curve, wanted, between=False)
+    reached = find_first_crossings(parts, curve, goals, between=False)
     return compute_parity(reached, np.asarray(shares, dtype=np.float64)).value
 
 

@@ -342,11 +342,9 @@ def table(content: str | bytes, *says: str, file: str = "t.csv", options: Sequen
 
 TABLES = {
     "a header only": table(LONG, "header", "no rows"),
-    "no column item": table("system,metric,value\nA,BLEU,1\n", "column 'item'", "'segment_id'", "--columns item=NAME"),
-    "no column system": table("item,metric,value\n1,BLEU,1\n", "column 'system'", "'metric'", "--columns system=NAME"),
-    "judgments without value": table(
-        "item,system,rater\n1,A,r\n", "column 'value'", "'rating'", "--columns value=NAME"
-    ),
+    "no column item": table("system,metric,value\nA,BLEU,1\n", "column 'item'", "'segment_id'", "--read=item=NAME"),
+    "no column system": table("item,metric,value\n1,BLEU,1\n", "column 'system'", "'metric'", "--read=system=NAME"),
+    "judgments without value": table("item,system,rater\n1,A,r\n", "column 'value'", "'rating'", "--read=value=NAME"),
     "a row too long": table(LONG + "1,A,BLEU,1\n1,B,BLEU,2,3\n", "line 3", "5 fields", "has 4", "'1', 'B'"),
     "a row too short": table(LONG + "1,A,BLEU,1\n1,B,BLEU\n", "line 3", "3 fields", "has 4", "'1', 'B'"),
     "a ragged TSV": table(
@@ -386,7 +384,7 @@ TABLES = {
     "seconds with a unit": table(
         "item,system,rater,score,seconds\n1,A,r,1,9s\n", "row 1", "'9s'", "column 'seconds'", "not a number"
     ),
-    "systems or metrics?": table("item,A,B\n1,1,2\n", "'A', 'B'", "--wide systems", "--wide metrics"),
+    "systems or metrics?": table("item,A,B\n1,1,2\n", "'A', 'B'", "--read wide=systems", "wide=metrics"),
     "no numbers at all": table("item,system,remark\n1,A,nice\n", "'remark'", "numbers"),
     "no score columns": table("item,system\n1,A\n", "no column holds scores", "'item', 'system'"),
     "bad wide": table("item,A\n1,1\n", "wide", "'system'", "did you mean 'systems'", options=("--read", "wide=system")),
@@ -466,8 +464,8 @@ PUBLISHED = {
     "MQM, only controls": mqm(MQM_HEADER + MQM_ROW.replace("Major", "HOTW-test"), "mqm.tsv", "HOTW"),
     "MQM weight misspelt": mqm(MQM_HEADER + MQM_ROW, "mqm-weights", "'mayor'", "'major'", weights="mayor=5"),
     "MQM weight without number": mqm(MQM_HEADER + MQM_ROW, "'major'", "major=5", weights="major"),
-    "MQM weight NaN": mqm(MQM_HEADER + MQM_ROW, "--mqm-weights", "major=nan", weights="major=nan"),
-    "MQM weight infinite": mqm(MQM_HEADER + MQM_ROW, "--mqm-weights", "major=inf", weights="major=inf"),
+    "MQM weight NaN": mqm(MQM_HEADER + MQM_ROW, "mqm-weights is", "major=nan", weights="major=nan"),
+    "MQM weight infinite": mqm(MQM_HEADER + MQM_ROW, "mqm-weights is", "major=inf", weights="major=inf"),
     "SummEval without model_id": Case(summary(model_id=None), ("data.jsonl line 2", "'model_id'", "missing")),
     "SummEval without id": Case(summary(id=None), ("data.jsonl line 2", "'id'", "missing")),
     "SummEval, a score that is a string": Case(
@@ -578,7 +576,7 @@ OPTIONS = {
         says=("'COMET'", "already flipped"),
         content=lines({**ITEM, "aliquot": {"flipped": ["COMET"]}}),
     ),
-    "bad --format": option("--format", "jsonl", says=("unknown format 'jsonl'", "'items', 'mtme', 'mqm'")),
+    "bad --format": option("--format", "jsonl", says=("--format is 'jsonl'", "'items', 'mtme', 'mqm'")),
     "--format mtme on a file": option("--format", "mtme", says=("data.jsonl", "is a file", "folder")),
     "--format summeval on items": option("--format", "summeval", says=("data.jsonl line 1", "'id'", "SummEval")),
     "unknown ending of OUT": option(says=("out.xlsx", "unknown ending", ".jsonl", ".parquet", ".csv"), out="out.xlsx"),
@@ -599,16 +597,16 @@ OPTIONS = {
     "a seed that is a word": Case(item(), ("--seed", "integer"), arguments=("inspect", "{in}", "--seed", "lucky")),
     "an option without its value": Case(item(), ("--human",), arguments=("inspect", "{in}", "--human")),
     "synth without -o": Case(None, ("--output", "aliquot synth --help"), arguments=("synth",)),
-    "synth, correlation beyond 1": synth("--metrics", "COMET=1.5", says=("'COMET'", "1.5", "-1 and 1")),
-    "synth, correlation NaN": synth("--metrics", "COMET=nan", says=("'COMET'", "nan", "-1 and 1")),
+    "synth, correlation beyond 1": synth("--metrics", "COMET=1.5", says=("COMET=1.5", "-1 to 1")),
+    "synth, correlation NaN": synth("--metrics", "COMET=nan", says=("COMET=nan", "-1 to 1")),
     "synth, correlation as a word": synth("--metrics", "COMET=good", says=("--metrics", "'COMET=good'", "COMET=0.6")),
     "synth, a metric without name": synth("--metrics", "=0.5", says=("--metrics", "'=0.5'")),
     "synth, a metric called human": synth("--metrics", "human=0.5", says=("--metrics", "'human'")),
     "synth, unknown protocol": synth(
-        "--protocol", "mqn", says=("unknown protocol 'mqn'", "did you mean 'mqm'", "'likert'")
+        "--protocol", "mqn", says=("--protocol is 'mqn'", "did you mean 'mqm'", "'likert'")
     ),
-    "synth, zero items": synth("--items", "0", says=("at least one item", "0")),
-    "synth, zero systems": synth("--systems", "0", says=("at least one", "system", "0")),
+    "synth, zero items": synth("--items", "0", says=("--items is 0", "at least 1")),
+    "synth, zero systems": synth("--systems", "0", says=("--systems is 0", "at least 1")),
     "synth, nine domains": synth("--domains", "9", says=("domains", "9", "0 to 4")),
     "synth, fewer annotators than judgments": synth(
         "--annotators", "2", "--judgments-per-output", "3", says=("judgments", "3", "1 to 2")

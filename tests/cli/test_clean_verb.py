@@ -266,7 +266,7 @@ def test_labels_in_a_table(typed, tmp_path):
     (tmp_path / "v.csv").write_text("item,system,annotator,value\n0,A,x,yes\n")
     code, _, err = typed("combine", tmp_path / "v.csv")
     assert code == 2
-    assert "--answer COLUMN --recode" in err
+    assert "--answer COLUMN and --recode" in err
     code, out, _ = typed("combine", tmp_path / "v.csv", "--answer", "value", "--recode", "yes=1", "--json")
     assert code == 0
     assert json.loads(out)["systems"][0]["human"] == 1.0

@@ -182,7 +182,7 @@ def test_bad_utf8(aliquot, data, tmp_path, entry):
         (("estimate", "{data}", "--level", "0.9999999999999999"), "level is"),
         (("simulate", "{data}", "--level", "0.9999999999999999"), "level is"),
         (("simulate", "{data}", "--repeats", "1000000000000"), "--repeats 1000000000000: choose at most"),
-        (("simulate", "{data}", "--jobs", "100000", "--methods", "random"), "--jobs 100000: this machine has"),
+        (("simulate", "{data}", "--jobs", "100000", "--methods", "random"), "--jobs is 100000"),
         (("plan", "power", "--difference", "1e-200", "--sd", "1"), "are both on the same scale?"),
         (("plan", "power", "--difference", "1", "--sd", "1e200"), "are both on the same scale?"),
         (("plan", "power", "--difference", "1", "--sd", "9", "--systems", "1000000000"), "--systems is 1000000000"),

@@ -239,7 +239,7 @@ def test_complete_keeps_items_judged_for_all_systems(data):
     assert data.complete("BLEU").ids == ["a", "b", "c"]
     with pytest.raises(NameUnknownError, match="'human', 'BLEU'"):
         data.complete("mqm")
-    with pytest.raises(NameUnknownError, match="--human"):
+    with pytest.raises(NameUnknownError, match="`human`"):
         data.with_human(None).complete()
 
 
@@ -377,12 +377,12 @@ def test_describe_says_which_steps_are_possible():
     assert not ready["agreement"]  # one annotator an output
     bare = {step.verb: step for step in small(scores={}, human=None, judgments=None).describe().steps}
     assert not bare["estimate"].ready
-    assert "--human" in bare["estimate"].note
+    assert "`human`" in bare["estimate"].note
 
 
 def test_describe_with_another_human_score(data):
     assert data.describe(human="BLEU").human == "BLEU"
-    with pytest.raises((NameUnknownError, OptionError), match="--human"):
+    with pytest.raises((NameUnknownError, OptionError), match="`human`"):
         data.describe(human="mqm")
 
 

@@ -35,7 +35,7 @@ TOO_MANY: dict[str, Callable[[int], object]] = {
 
 @pytest.mark.parametrize("name", TOO_MANY)
 def test_draws_are_bounded_in_python_too(name):
-    with pytest.raises(OptionError, match=f"^{name} is 1000001; choose at most 1000000$"):
+    with pytest.raises(OptionError, match=f"^`{name}` is 1000001; give at most 1000000$"):
         TOO_MANY[name](10**6 + 1)
 
 

@@ -92,13 +92,13 @@ def test_data_without_texts_and_metrics_say_nothing(data):
 def test_a_metric_of_the_wrong_sign(data):
     name = data.metrics[0]
     wrong = replace(data, scores={**data.scores, name: -data.scores[name]})
-    assert the_note(wrong, "--lower-is-better").startswith(f"metric '{name}' runs against 'human'")
+    assert the_note(wrong, "`lower_is_better`").startswith(f"metric '{name}' runs against 'human'")
     other = data.scores["human"] + 1e-6 * data.scores[name]
     alone = {**{key: wrong.scores[key] for key in data.metrics}, "other": other}
-    note = the_note(replace(wrong, scores=alone, human=None, judgments=None), "--lower-is-better")
+    note = the_note(replace(wrong, scores=alone, human=None, judgments=None), "`lower_is_better`")
     assert note.startswith(f"metric '{name}' runs against the other metrics")
     two = {key: alone[key] for key in (name, "other")}
-    note = the_note(replace(wrong, scores=two, human=None, judgments=None), "--lower-is-better")
+    note = the_note(replace(wrong, scores=two, human=None, judgments=None), "`lower_is_better`")
     assert "run against each other" in note
 
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from aliquot.core.registry import (
     Parameter,
     RegistryEntry,
+    Spec,
+    SpecText,
     format_value,
     parse_chain,
     parse_spec,
@@ -124,13 +126,51 @@ def test_parameters_are_read_off_the_signature():
         ("exact", "0", False),
         ("metrics", "A|(B,C)", ("A", "B,C")),
         ("weights", "1|2.5", (1.0, 2.5)),
-        ("metrics", ["A", "B"], ("A", "B")),
-        ("weights", [1, 2], (1.0, 2.0)),
-        ("tau", 3, 3),
     ],
 )
-def test_values_are_parsed_by_their_type(name: str, text: Any, value: Any):
-    assert RegistryEntry("m", method).parameters[name].parse(text, "m") == value
+def test_texts_are_parsed_by_their_type(name: str, text: str, value: Any):
+    assert RegistryEntry("m", method).bind({name: SpecText(text)}) == {name: value}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "converted"),
+    [
+        ("metrics", ["A", "B"], ("A", "B")),
+        ("metrics", "A|B", ("A|B",)),
+        ("weights", [1, 2], (1.0, 2.0)),
+        ("tau", 3, 3.0),
+        ("tau", "0.5", 0.5),
+        ("bins", 4, 4),
+        ("bins", None, None),
+        ("exact", True, True),
+        ("exact", "no", False),
+        ("size", "length", "length"),
+    ],
+)
+def test_python_values_keep_their_meaning(name: str, value: Any, converted: Any):
+    bound = RegistryEntry("m", method).bind({name: value})
+    assert bound == {name: converted}
+    assert type(bound[name]) is type(converted)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("tau", True, "tau='True' should be a number"),
+        ("tau", [1], r"tau='\[1\]' should be a number"),
+        ("bins", 2.5, "bins='2.5' should be a whole number"),
+        ("size", 3, "size='3' is not known"),
+        ("weights", ["a"], "weights='a' should be numbers"),
+    ],
+)
+def test_python_values_that_do_not_fit_are_named(name: str, value: Any, message: str):
+    with pytest.raises(OptionError, match=f"m: {message}"):
+        RegistryEntry("m", method).bind({name: value})
+
+
+def test_specs_of_values_and_of_text_print_alike():
+    assert str(parse_spec("m:tau=0.5,metrics=A|(B,C)")) == str(Spec("m", {"tau": 0.5, "metrics": ["A", "B,C"]}))
+    assert str(parse_spec("m:tau=0.5").with_parameters({"tau": 1, "bins": None})) == "m:tau=1"
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_data_with_other_sources_are_refused_and_a_correction_is_noted(campaign)
         made.check(other_sources(campaign, 40))
     (note,) = made.check(other_sources(campaign, 2))
     assert "2 of the selection's 40 items have another source" in note
-    with pytest.raises(DataError, match="--strict"):
+    with pytest.raises(DataError, match="`strict`"):
         made.check(other_sources(campaign, 2), strict=True)
 
 
@@ -316,7 +316,7 @@ def test_outputs_changed_since_the_selection_are_noted_and_where_judged_refused(
     assert chosen.check(with_output(same, other, "sys2", "another"), strict=True) == ()
     changed = with_output(data, item, "sys2", "another")
     assert chosen.check(changed) == (f"1 output (of 'sys2' on item {item!r}) changed since the selection was drawn",)
-    with pytest.raises(DataError, match=r"--strict.*changed since"):
+    with pytest.raises(DataError, match=r"`strict`.*changed since"):
         chosen.check(changed, strict=True)
     with pytest.raises(DataError, match=r"of 'sys2' on item .* changed since .* give the outputs that were judged"):
         estimate(changed, selection=chosen)

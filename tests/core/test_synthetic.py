@@ -187,15 +187,15 @@ def test_it_says_that_it_is_simulated():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"items": 0}, "at least one item"),
-        ({"systems": 0}, "at least one"),
+        ({"items": 0}, "`items` is 0"),
+        ({"systems": 0}, "`systems` is 0"),
         ({"protocol": "MQM"}, "'MQM'; did you mean 'mqm'"),
-        ({"metrics": {"x": 1.01}}, r"'x'.*1\.01"),
+        ({"metrics": {"x": 1.01}}, r"x.*1\.01"),
         ({"metrics": {"human": 0.5}}, "'human'"),
-        ({"domains": 5}, "domains=5"),
-        ({"judgments_per_output": 7}, "judgments_per_output=7.*1 to 6"),
-        ({"annotators": -1}, "annotators=-1"),
-        ({"document_length": float("nan")}, "document_length=nan"),
+        ({"domains": 5}, "`domains` is 5"),
+        ({"judgments_per_output": 7}, "`judgments_per_output` is 7.*1 to 6"),
+        ({"annotators": -1}, "`annotators` is -1"),
+        ({"document_length": float("nan")}, "`document_length` is nan"),
         ({"seed": -1}, "seed.*-1"),
     ],
 )

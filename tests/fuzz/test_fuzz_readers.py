@@ -30,6 +30,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -155,7 +156,7 @@ DATA = aliquot.synthetic(items=8, systems=3, annotators=3, seed=5)
 LIKERT = aliquot.synthetic(items=8, systems=2, protocol="likert", annotators=2, judgments_per_output=2, seed=5)
 
 
-def saved(name: str, *sets: aliquot.EvalSet, **options: str) -> Callable[[Path], list[bytes]]:
+def saved(name: str, *sets: aliquot.EvalSet, **options: Any) -> Callable[[Path], list[bytes]]:
     def whole(folder: Path) -> list[bytes]:
         found = []
         for data in sets:

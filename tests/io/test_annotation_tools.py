@@ -58,7 +58,7 @@ def test_the_format_is_recognised(name):
 @pytest.mark.parametrize("name", [name for name, (_, _, needs_key) in FILES.items() if needs_key])
 def test_without_a_key_the_error_asks_for_it(name, tmp_path):
     path = written(tmp_path, FILES[name][0], FILES[name][1])
-    with pytest.raises(FormatError, match=rf"{path.name}.*names no system; give the key .*--key key.csv"):
+    with pytest.raises(FormatError, match=rf"{path.name}.*names no system; give the key .*`key=key.csv`"):
         aliquot.load_judgments(path)
 
 

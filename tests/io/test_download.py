@@ -383,7 +383,7 @@ def test_an_unknown_test_set_or_pair_after_the_download():
         load("wmt19/en-de")
     with pytest.raises(NameUnknownError, match=r"unknown language pair 'en-fr'.*'en-de'"):
         load("wmt23/en-fr")
-    with pytest.raises(OptionError, match=r"'en-cs', 'en-de'.*--pair"):
+    with pytest.raises(OptionError, match=r"'en-cs', 'en-de'.*`pair`"):
         load("wmt22")
 
 

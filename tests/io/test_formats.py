@@ -580,7 +580,7 @@ def test_another_campaign_in_the_folder_is_never_mixed_in(tmp_path):
         save(small, tmp_path / "wmt", pair="en-de")
     with pytest.raises(OutputError, match=r"mixed with this one \('system-outputs/en-de/sys1.txt' would stay\)"):
         save(large.drop(systems=["sys1"]), tmp_path / "wmt", pair="en-de")
-    with pytest.raises(OutputError, match=r"holds another campaign \('en-de'\).*--pair"):
+    with pytest.raises(OutputError, match=r"holds another campaign \('en-de'\).*`pair`"):
         save(small, tmp_path / "wmt")
     assert tree(tmp_path) == before
 

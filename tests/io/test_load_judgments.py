@@ -16,6 +16,7 @@ from aliquot import AliquotWarning, load_judgments
 from aliquot.core.origin import OUTPUT_DIGEST, digest_text
 from aliquot.errors import AliquotError, DataError, FormatError, MissingColumnError, NotNumericError
 from aliquot.io.formats import campaign
+from aliquot.io.formats.tables import Wide
 from aliquot.io.load import load_with_judgments
 
 LONG = "segment_id,rater,model,points\n1,ann,A,3\n1,bob,A,4\n2,ann,B,\n"
@@ -72,7 +73,7 @@ def test_a_column_for_each_system_with_annotators(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wide", [None, "metrics"])
-def test_a_column_for_each_criterion_with_annotators(tmp_path: Path, wide: str | None) -> None:
+def test_a_column_for_each_criterion_with_annotators(tmp_path: Path, wide: Wide | None) -> None:
     text = "item,system,annotator,fluency,adequacy,seconds,comment\n1,A,ann,3,4,9,ok\n1,A,bob,,2,7,\n"
     with pytest.warns(AliquotWarning, match="'fluency', 'adequacy' are read as criteria"):
         found = load_judgments(written(tmp_path, text), wide=wide)
@@ -185,14 +186,14 @@ def test_faults_are_named(tmp_path: Path, content: str, answer: str, message: st
 
 
 def test_errors_have_types_that_say_what_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(NotNumericError, match="--answer COLUMN --recode") as labels:
+    with pytest.raises(NotNumericError, match="`answer=COLUMN` and `recode=") as labels:
         load_judgments(written(tmp_path, "item,system,annotator,value\n1,A,ann,yes\n"))
     assert labels.value.column == "value"
     with pytest.raises(NotNumericError) as times:
         load_judgments(written(tmp_path, "item,system,annotator,value,seconds\n1,A,ann,1,soon\n"))
     assert times.value.column == "seconds"
-    assert "--answer" not in str(times.value)
-    with pytest.raises(MissingColumnError, match="--answer COLUMN") as absent:
+    assert "`answer" not in str(times.value)
+    with pytest.raises(MissingColumnError, match="`answer=COLUMN`") as absent:
         load_judgments(written(tmp_path, "item,annotator,value\n1,ann,2\n"))
     assert absent.value.role == "system"
 

@@ -12,6 +12,7 @@ import pytest
 
 from aliquot import agreement, synthetic
 from aliquot.annotation.agreement_result import Agreement, pair_matrix
+from aliquot.core.synthetic import Protocol
 from aliquot.errors import DataError, MissingExtraError, NameUnknownError, OptionError
 from aliquot.report.figures import figure_of, heatmap
 
@@ -38,7 +39,7 @@ def test_best_agreeing_annotators_come_first() -> None:
 
 
 @pytest.mark.parametrize(("protocol", "measure"), [("likert", "kappa_quadratic"), ("da", "pearson")])
-def test_the_measure_follows_the_level(protocol: str, measure: str) -> None:
+def test_the_measure_follows_the_level(protocol: Protocol, measure: str) -> None:
     data = synthetic(items=30, systems=2, protocol=protocol, annotators=3, judgments_per_output=2)
     assert pair_matrix(agreement(data, bootstrap=0)).measure == measure
 

@@ -18,7 +18,7 @@ from tests.sampling.conftest import DATA, EVERY, UNRATED, chosen_by, every_metho
 
 import aliquot
 from aliquot import AliquotError, AliquotWarning, EvalSet, Selection
-from aliquot.core.registry import Spec, parse_chain, parse_spec
+from aliquot.core.registry import Spec, SpecText, parse_chain, parse_spec
 from aliquot.errors import DataError, NameUnknownError
 from aliquot.sampling.methods import all_methods
 from aliquot.sampling.select import _ask_for_scale, _with_past_scale, select
@@ -159,7 +159,7 @@ def test_parameters_may_be_given_apart_and_win():
 names = st.text("abcdefgh_0123", min_size=1, max_size=8)
 plain = st.text("abc.XYZ -_|:=é9", min_size=1, max_size=8).map(str.strip).filter(bool)
 nested = st.builds("({}:{}={},{}={})".format, names, names, plain, names, plain)
-values = st.one_of(plain, nested, st.builds("{}|{}".format, nested, plain))
+values = st.one_of(plain, nested, st.builds("{}|{}".format, nested, plain)).map(SpecText)
 
 
 @given(names, st.dictionaries(names, values, max_size=4))

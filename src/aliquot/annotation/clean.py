@@ -28,7 +28,7 @@ from aliquot.annotation.prepare import Recodes, valued, written_recoding
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments
 from aliquot.core.plausibility import plausibility_notes
-from aliquot.core.registry import Spec, bind_parameters, format_value, parse_chain, parse_spec
+from aliquot.core.registry import Spec, bind_parameters, parse_chain, parse_spec
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.core.view import Column, Kind, View
 from aliquot.core.written import number, percent
@@ -110,7 +110,7 @@ def _parsed(steps: StepsLike | None) -> list[Spec]:
     if isinstance(steps, str):
         found = parse_chain(steps)
     elif isinstance(steps, Mapping):
-        found = [Spec(name, {k: format_value(v) for k, v in (given or {}).items()}) for name, given in steps.items()]
+        found = [Spec(name, given or {}) for name, given in steps.items()]
     else:
         found = [parse_spec(text) for text in steps]
     twice = [spec.name for spec in found if [other.name for other in found].count(spec.name) > 1]
@@ -329,7 +329,7 @@ def _plausibility(whole: EvalSet, judgments: Judgments) -> list[str]:
 def _limits(scale: tuple[float, float] | None, labels: Sequence[float] | None) -> list[Spec]:
     found = [] if scale is None else [Spec("scale", {"low": _plain(scale[0]), "high": _plain(scale[1])})]
     if labels is not None:
-        found.append(Spec("labels", {"allowed": format_value([_plain(label) for label in labels])}))
+        found.append(Spec("labels", {"allowed": [_plain(label) for label in labels]}))
     return found
 
 

@@ -69,7 +69,7 @@ class Step(RegistryEntry):
 
     def run(self, judged: JudgmentRows, given: Mapping[str, Any]) -> Marks:
         """Find what to mark among the judgments that are not marked yet."""
-        chosen = self.bound(given)
+        chosen = self.bind(given)
         # Before the data are looked at: a step that does not apply must not hide a threshold that makes no sense.
         for name, (low, high) in self.limits.items():
             value = chosen.get(name)

@@ -227,7 +227,7 @@ class CombineMethod(RegistryEntry):
 
     def run(self, judgments: CellJudgments, given: Mapping[str, Any]) -> CellScores:
         """Combine the judgments."""
-        return self.function(judgments, **self.bound(given))
+        return self.function(judgments, **self.bind(given))
 
 
 METHODS: dict[str, CombineMethod] = {}
@@ -252,10 +252,9 @@ def method_of(text: str, **apart: Any) -> tuple[CombineMethod, Spec]:
     spec = parse_spec(text)
     if spec.name not in METHODS:
         raise unknown_name("way to combine", spec.name, METHODS)
-    given = dict(spec.parameters) | {name: repr(value) for name, value in apart.items() if value is not None}
-    method = METHODS[spec.name]
-    method.bound(given)
-    return method, Spec(spec.name, given)
+    spec, method = spec.with_parameters(apart), METHODS[spec.name]
+    method.bind(spec.parameters)
+    return method, spec
 
 
 @_method("mean")

@@ -43,7 +43,7 @@ def run(
         written = _convert_all(Path(data), out, reading)
     else:
         evalset = common.load_data(data, reading)
-        save(evalset, out, what=what, pair=pair)
+        save(evalset, out, what=what, pair=pair)  # type: ignore[arg-type]  # `one_of` checks it
         written = [(out, repr(evalset))]
     if json:
         common.print_json({"written": [str(path) for path, _ in written]})

@@ -49,7 +49,7 @@ def run(
     evalset = synthetic(
         items,
         systems,
-        protocol=protocol,
+        protocol=protocol,  # type: ignore[arg-type]  # `one_of` checks it
         metrics=_parse(metrics),
         document_length=document_length,
         domains=domains,

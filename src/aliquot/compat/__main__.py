@@ -21,10 +21,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="Compare the first items of NEW with all of OLD. subset2evaluate-eval has the two the wrong way round.",
     )
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
         correlation, clusters = eval_command_line(
-            given.data_old, given.data_new, given.metric, swapped=not given.as_meant
+            options.data_old, options.data_new, options.metric, swapped=not options.as_meant
         )
     except AliquotError as error:
         sys.stderr.write(f"error: {error}\n")

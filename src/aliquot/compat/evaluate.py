@@ -224,8 +224,8 @@ def eval_spa_par_randnorm(
     props: Numbers = PROPS,
 ) -> float:
     """Parity of soft pairwise accuracy with random selection, in units of random selection's own parity."""
-    given = spa_precomputed or precompute_spa_randnorm(data_old, random_seeds, metric, props=props)
-    return eval_spa_par(data_new, data_old, given[0], metric, props) / given[1]
+    precomputed = spa_precomputed or precompute_spa_randnorm(data_old, random_seeds, metric, props=props)
+    return eval_spa_par(data_new, data_old, precomputed[0], metric, props) / precomputed[1]
 
 
 def eval_clucor_par_randnorm(
@@ -237,16 +237,16 @@ def eval_clucor_par_randnorm(
     props: Numbers = PROPS,
 ) -> tuple[float, float]:
     """Parities of cluster count and correlation with random selection, in units of its own parities."""
-    given = clucor_precomputed or precompute_clucor_randnorm(data_old, random_seeds, metric, props=props)
-    clusters, correlation = eval_clucor_par(data_new, data_old, *given[0], metric, props)
-    return clusters / given[1][0], correlation / given[1][1]
+    precomputed = clucor_precomputed or precompute_clucor_randnorm(data_old, random_seeds, metric, props=props)
+    clusters, correlation = eval_clucor_par(data_new, data_old, *precomputed[0], metric, props)
+    return clusters / precomputed[1][0], correlation / precomputed[1][1]
 
 
 # -- what goes in --------------------------------------------------------------------------------------------------
 
 
 def _read_cluster_scores(items: Sequence[Item], metric: Metric) -> FloatArray:
-    """Clusters are made of the new items' own systems, and of the first of two metrics."""
+    """Read the scores that clusters are made of: all systems of the new items, the first of two metrics."""
     return read_scores(items, split_metric(metric)[0], name="data_new")
 
 
@@ -291,11 +291,11 @@ def _compute_clucor_parity(
 
 def _compute_parity(values: Iterable[float], targets: Numbers, new_items: int, old_items: int, props: Numbers) -> float:
     """Mean over budgets of (items that reach the target) / budget; as in zip, what is longer is cut."""
-    wanted = np.array([target for target, _ in zip(targets, props, strict=False)], dtype=np.float64)
+    goals = np.array([target for target, _ in zip(targets, props, strict=False)], dtype=np.float64)
     shares = np.array([share for _, share in zip(targets, props, strict=False)], dtype=np.float64)
-    if not len(wanted):
+    if not len(goals):
         raise OptionError("there are no targets or no props; give one target for every budget")
-    reached = _count_items_to_targets(values, wanted, new_items)
+    reached = _count_items_to_targets(values, goals, new_items)
     return float(np.mean(reached / (old_items * shares)))
 
 

@@ -62,9 +62,9 @@ def basic(
     kwargs.pop("retry_on_error", None)  # there is nothing to retry: the fits do not diverge
     if kwargs.pop("return_model", False):
         raise OptionError("'return_model' has no counterpart: aliquot's methods are deterministic and need no model")
-    given = {"metric": metric, "budget": budget, "seed": seed, "load_model": load_model} | kwargs
+    arguments = {"metric": metric, "budget": budget, "seed": seed, "load_model": load_model} | kwargs
     utility = _compute_utility(
-        items, method, {key: _to_python_number(value) for key, value in given.items() if value is not None}
+        items, method, {key: _to_python_number(value) for key, value in arguments.items() if value is not None}
     )
     for item, value in zip(items, utility.tolist(), strict=True):
         item[UTILITY] = value
@@ -77,33 +77,33 @@ def random_utility(items: int, seed: int) -> FloatArray:
     return np.array([draw.random() for _ in range(items)])
 
 
-def _compute_utility(items: list[Item], method: str, given: dict[str, Any]) -> FloatArray:
+def _compute_utility(items: list[Item], method: str, arguments: dict[str, Any]) -> FloatArray:
     """Return one number for each item, higher first, by subset2evaluate's method and arguments."""
-    found = lookup(method)[0]
-    if found.name == "mixture":
-        return _combine_utilities(items, **_select_arguments(method, _combine_utilities, given))
-    if found.name == "random":
-        return random_utility(len(items), given.get("seed", 0))
-    if "load_model" in given:
-        return _predict_utility(items, method, given["load_model"], given)
-    if found.name == "metric_cons" and "rank" not in given:
-        return _compute_consistency(to_evalset(items), **_select_arguments(method, _compute_consistency, given))
-    if found.kind == "subset" and "budget" not in given:
+    entry = lookup(method)[0]
+    if entry.name == "mixture":
+        return _combine_utilities(items, **_select_arguments(method, _combine_utilities, arguments))
+    if entry.name == "random":
+        return random_utility(len(items), arguments.get("seed", 0))
+    if "load_model" in arguments:
+        return _predict_utility(items, method, arguments["load_model"], arguments)
+    if entry.name == "metric_cons" and "rank" not in arguments:
+        return _compute_consistency(to_evalset(items), **_select_arguments(method, _compute_consistency, arguments))
+    if entry.kind == "subset" and "budget" not in arguments:
         raise OptionError(f"'{method}' chooses a subset; say how many items with budget=")
     # A utility orders all items, whatever the budget; only subsets depend on it.
-    wanted = given["budget"] if found.kind == "subset" else None
-    evalset = to_evalset(_choose_features(items, given))
-    selection = select(evalset, method, wanted, seed=given.get("seed", 0), **_translate_arguments(found, given))
+    size = arguments["budget"] if entry.kind == "subset" else None
+    evalset = to_evalset(_choose_features(items, arguments))
+    selection = select(evalset, method, size, seed=arguments.get("seed", 0), **_translate_arguments(entry, arguments))
     utility = np.zeros(len(items))
     utility[np.array(selection.ids, dtype=np.int64)] = 1.0 if selection.utility is None else selection.utility
     return _SIGN.get(method, 1.0) * utility
 
 
-def _select_arguments(method: str, function: Callable[..., FloatArray], given: dict[str, Any]) -> dict[str, Any]:
+def _select_arguments(method: str, function: Callable[..., FloatArray], arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that are the function's own; refuse those that nobody takes."""
     own = list(inspect.signature(function).parameters)[1:]
-    require_known_parameters(method, [*own, *_COMMON], given)
-    return {key: value for key, value in given.items() if key in own}
+    require_known_parameters(method, [*own, *_COMMON], arguments)
+    return {key: value for key, value in arguments.items() if key in own}
 
 
 def _combine_utilities(
@@ -151,20 +151,20 @@ def column_means(table: FloatArray) -> FloatArray:
     return np.asarray(np.ascontiguousarray(table.T).mean(axis=1))
 
 
-def _predict_utility(items: list[Item], method: str, model: Any, given: dict[str, Any]) -> FloatArray:
+def _predict_utility(items: list[Item], method: str, model: Any, arguments: dict[str, Any]) -> FloatArray:
     """Utilities by models that the caller loaded."""
-    found, implied = lookup(method)
-    if found.name != "pretrained":
+    entry, implied = lookup(method)
+    if entry.name != "pretrained":
         raise OptionError(f"'{method}' takes no load_model: aliquot's methods are deterministic and need no model")
-    bound = found.bound(implied | {key: value for key, value in given.items() if key == "reverse"})
+    bound = entry.bind(implied | {key: value for key, value in arguments.items() if key == "reverse"})
     models = model if isinstance(model, tuple) else (model,)
     values = np.prod([model_scores(each, to_evalset(items), bound["package"]) for each in models], axis=0)
     return np.asarray(-values if bound.get("reverse") else values, dtype=np.float64)
 
 
-def _choose_features(items: list[Item], given: dict[str, Any]) -> list[Item]:
-    """Leave each item the one output that k-means is to embed, the first or a random one, where that is asked for."""
-    features = given.get("features")
+def _choose_features(items: list[Item], arguments: dict[str, Any]) -> list[Item]:
+    """Keep one output per item for k-means, the first or a random one, if `features` asks for it."""
+    features = arguments.get("features")
     if features not in ("tgt_0", "tgt_rand"):
         return items
     draw = random.Random(0)  # noqa: S311 (the choices must be those of subset2evaluate)
@@ -174,9 +174,9 @@ def _choose_features(items: list[Item], given: dict[str, Any]) -> list[Item]:
     return [{"tgt": {"output": row[0] if features == "tgt_0" else draw.choice(row)}} for row in texts]
 
 
-def _translate_arguments(method: Method, given: dict[str, Any]) -> dict[str, Any]:
+def _translate_arguments(method: Method, arguments: dict[str, Any]) -> dict[str, Any]:
     """Turn subset2evaluate's keyword arguments into ours; a metric is ignored, as there, by methods without one."""
-    ours = {key: value for key, value in given.items() if key not in _COMMON[1:]}
+    ours = {key: value for key, value in arguments.items() if key not in _COMMON[1:]}
     if method.name not in ("diversity", *_SEARCHES) and "metric" not in method.parameters:
         ours.pop("metric", None)
     if method.name in _SEARCHES and not isinstance(ours.setdefault("metric", "human"), str):

@@ -59,8 +59,8 @@ def split_metric(metric: Metric) -> tuple[str, str]:
     """
     if isinstance(metric, str):
         return metric, metric
-    given: object = metric  # from users without a type checker
-    if not isinstance(given, tuple) or len(given) != 2:
+    pair: object = metric  # from users without a type checker
+    if not isinstance(pair, tuple) or len(pair) != 2:
         raise OptionError(f"metric is {metric!r}; give a name, or a tuple of two: for the new and for the old items")
     return metric
 
@@ -81,14 +81,14 @@ def read_scores(
     >>> read_scores([{"scores": {"A": {"m": 1}, "B": {"m": 2.5}}}], "m")
     array([[1. , 2.5]])
     """
-    wanted = list_systems(items, name) if systems is None else systems
+    columns = list_systems(items, name) if systems is None else systems
     try:
-        rows = [[item["scores"][system][metric] for system in wanted] for item in items]
+        rows = [[item["scores"][system][metric] for system in columns] for item in items]
         table = np.array(rows)
     except (KeyError, TypeError, ValueError):
-        _raise_missing_score(items, metric, wanted, name)
+        _raise_missing_score(items, metric, columns, name)
     if table.dtype.kind not in "biuf" or not np.isfinite(table).all():
-        _raise_missing_score(items, metric, wanted, name)
+        _raise_missing_score(items, metric, columns, name)
     # Single precision stays: subset2evaluate averages numpy's float32 scores as such.
     return table if table.dtype.kind == "f" else table.astype(np.float64)
 
@@ -110,12 +110,12 @@ def _raise_missing_score(items: Sequence[Item], metric: str, systems: Sequence[s
         for system in systems:
             if system not in scores:
                 raise DataError(f"{name}: item number {number} lacks the system '{system}'; {_REMEDY}")
-            given: dict[str, Any] = scores[system] if isinstance(scores[system], dict) else {}
-            if metric not in given and number == 0:
-                raise unknown_name("score", metric, given)
-            value = given.get(metric)
+            values: dict[str, Any] = scores[system] if isinstance(scores[system], dict) else {}
+            if metric not in values and number == 0:
+                raise unknown_name("score", metric, values)
+            value = values.get(metric)
             if not isinstance(value, int | float | np.number) or not np.isfinite(value):
-                what = f"the score {value!r}" if metric in given else "no score"
+                what = f"the score {value!r}" if metric in values else "no score"
                 raise DataError(f"{name}: item number {number}, system '{system}' has {what} for '{metric}'; {_REMEDY}")
     raise DataError(f"{name}: the scores '{metric}' are not numbers; {_REMEDY}")
 
@@ -177,12 +177,12 @@ def _read(data: Data, metric: Metric) -> tuple[list[str], FloatArray]:
 
 
 def _order(table: FloatArray) -> IntArray:
-    """Systems from the highest mean down, those that tie in the order given."""
+    """Return the systems by descending mean; ties keep their order."""
     return np.argsort(-column_means(table), kind="stable")
 
 
 def _starts(ranked: FloatArray) -> BoolArray:
-    """Which systems after the first start a cluster."""
+    """Return which systems after the first start a cluster."""
     same, p_values = _neighbours(ranked)
     return same | (p_values < _ALPHA)
 

@@ -115,11 +115,11 @@ def tau_b(rows: FloatArray, target: FloatArray) -> FloatArray:
     array([0.333,   nan])
     """
     first, second = np.triu_indices(len(target), 1)
-    wanted = np.sign(target[first] - target[second])
-    found = np.sign(rows[:, first] - rows[:, second])
-    untied_target, untied = np.count_nonzero(wanted), np.count_nonzero(found, axis=1)
+    expected = np.sign(target[first] - target[second])
+    observed = np.sign(rows[:, first] - rows[:, second])
+    untied_target, untied = np.count_nonzero(expected), np.count_nonzero(observed, axis=1)
     with np.errstate(invalid="ignore"):
-        tau = (found @ wanted) / np.sqrt(untied_target) / np.sqrt(untied)
+        tau = (observed @ expected) / np.sqrt(untied_target) / np.sqrt(untied)
     return np.asarray(np.clip(tau, -1.0, 1.0))
 
 
@@ -178,8 +178,8 @@ def eval_metrics_correlations(data: Data, metric_target: str = "human", display:
     systems = list_systems(items)
     target = read_scores(items, metric_target, systems).ravel()
     names: Sequence[str] = [name for name in items[0]["scores"][systems[0]] if name != metric_target]
-    found = {name: _pearson(read_scores(items, name, systems).ravel(), target) for name in names}
-    ordered = dict(sorted(found.items(), key=lambda pair: (np.isnan(pair[1]), -pair[1])))
+    correlations = {name: _pearson(read_scores(items, name, systems).ravel(), target) for name in names}
+    ordered = dict(sorted(correlations.items(), key=lambda pair: (np.isnan(pair[1]), -pair[1])))
     if display:
         sys.stdout.write("".join(f"{name:<40} {value:.1%}\n" for name, value in ordered.items()))
     return ordered

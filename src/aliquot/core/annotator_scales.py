@@ -23,7 +23,7 @@ _MAX_NOTES = 5
 
 
 def annotator_notes(evalset: EvalSet) -> list[str]:
-    """Name annotators on another scale or with flipped signs, for each criterion and protocol by itself.
+    """Return notes on annotators with another scale or flipped signs, per criterion and protocol.
 
     >>> import aliquot
     >>> annotator_notes(aliquot.synthetic(items=60, systems=3, seed=2))
@@ -56,8 +56,8 @@ def _describe_group(evalset: EvalSet, table: pl.DataFrame, about: str) -> list[s
     names = table["annotator"].unique(maintain_order=True).to_list()
     values, annotator = table["value"].to_numpy().astype(np.float64), encode_labels(table["annotator"].to_list())
     scales = find_scale_mismatches(values, annotator)
-    notes = [_describe_other_scale(found, names[found.annotator], about) for found in scales]
-    told = {found.annotator for found in scales}
+    notes = [_describe_other_scale(mismatch, names[mismatch.annotator], about) for mismatch in scales]
+    mismatched = {mismatch.annotator for mismatch in scales}
     parts = [
         _average_others(table, values, ["item", "system"]),
         _gather_mean_metric(evalset, table),
@@ -68,15 +68,15 @@ def _describe_group(evalset: EvalSet, table: pl.DataFrame, about: str) -> list[s
     notes += [
         _describe_reversed(turned, names[turned.annotator], about)
         for turned in reversed_ones
-        if turned.annotator not in told
+        if turned.annotator not in mismatched
     ]
     return notes
 
 
-def _describe_other_scale(found: ScaleMismatch, name: str, about: str) -> str:
-    ends = f"80% of {found.judgments} judgments are between {found.own[0]:g} and {found.own[1]:g}"
-    others = f"those of the others typically between {found.others[0]:g} and {found.others[1]:g}"
-    kind = "has flipped signs" if found.factor < 0 else "uses another scale"
+def _describe_other_scale(mismatch: ScaleMismatch, name: str, about: str) -> str:
+    ends = f"80% of {mismatch.judgments} judgments are between {mismatch.own[0]:g} and {mismatch.own[1]:g}"
+    others = f"those of the others typically between {mismatch.others[0]:g} and {mismatch.others[1]:g}"
+    kind = "has flipped signs" if mismatch.factor < 0 else "uses another scale"
     return f"annotator '{name}'{about} {kind}: {ends}, {others}; {_REMEDY}"
 
 
@@ -89,7 +89,7 @@ def _describe_reversed(turned: ReversedAnnotator, name: str, about: str) -> str:
 
 
 def _average_standardised(parts: list[FloatArray]) -> FloatArray | None:
-    """The mean of standardised references, so that what one annotator may dispute does not decide alone."""
+    """Average standardised references; NaN where all are missing."""
     if not parts:
         return None
     stacked = np.array([(part - np.nanmean(part)) / (float(nan_std(part)) or 1.0) for part in parts])
@@ -100,7 +100,7 @@ def _average_standardised(parts: list[FloatArray]) -> FloatArray | None:
 
 
 def _average_others(table: pl.DataFrame, values: FloatArray, keys: list[str]) -> FloatArray | None:
-    """The mean of the other annotators on the same output (or system); NaN where there is none."""
+    """Return the other annotators' mean on the same output (or system); NaN without any."""
     cell = encode_labels(table.select(keys).rows())
     own = encode_labels(list(zip(cell.tolist(), table["annotator"].to_list(), strict=True)))
     sums, counts = np.bincount(cell, values), np.bincount(cell)
@@ -108,12 +108,12 @@ def _average_others(table: pl.DataFrame, values: FloatArray, keys: list[str]) ->
     if not (left > 0).any():
         return None
     rest = sums[cell] - np.bincount(own, values)[own]
-    found: FloatArray = np.where(left > 0, rest / np.maximum(left, 1), np.nan)
-    return found
+    means: FloatArray = np.where(left > 0, rest / np.maximum(left, 1), np.nan)
+    return means
 
 
 def _gather_mean_metric(evalset: EvalSet, table: pl.DataFrame) -> FloatArray | None:
-    """The mean of all standardised metrics on the judged output."""
+    """Return the mean standardised metric of each judged output."""
     mean = mean_metric(evalset)
     return None if mean is None else mean[evalset.cell_index(table["item"], table["system"])]
 
@@ -128,10 +128,10 @@ def _average_metrics(evalset: EvalSet) -> FloatArray | None:
     names = usable_metrics(evalset)
     if not names:
         return None
-    total, known = np.zeros((evalset.n_items, evalset.n_systems)), np.zeros((evalset.n_items, evalset.n_systems))
+    total, counts = np.zeros((evalset.n_items, evalset.n_systems)), np.zeros((evalset.n_items, evalset.n_systems))
     for name in names:
         scores = evalset.scores[name]
         standardised = (scores - np.nanmean(scores)) / (float(nan_std(scores)) or 1.0)
-        known += np.isfinite(standardised)
+        counts += np.isfinite(standardised)
         total += np.where(np.isfinite(standardised), standardised, 0.0)
-    return np.where(known > 0, total / np.maximum(known, 1), np.nan)
+    return np.where(counts > 0, total / np.maximum(counts, 1), np.nan)

@@ -36,7 +36,7 @@ _MAX_EXACT_INTEGER = 2**53  # beyond it a float column would round an integer
 
 
 def encode_column(name: str, values: Sequence[Any]) -> pl.Series:
-    """Make a column of values as they came out of JSON.
+    """Return values decoded from JSON as a Polars column.
 
     >>> encode_column("refs", [["a", "b"], None]).dtype == JSON_DTYPE
     True
@@ -57,7 +57,7 @@ def _fit_float64(values: Sequence[Any]) -> bool:
 
 
 def decode_column(column: pl.Series) -> list[Any]:
-    """Return the values of a column as `encode_column` was given them."""
+    """Return the values of a column made by `encode_column`."""
     values = column.to_list()
     if column.dtype != JSON_DTYPE:
         return values
@@ -65,7 +65,7 @@ def decode_column(column: pl.Series) -> list[Any]:
 
 
 def frame_from_records(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Make a table of records; fields are in order of first appearance, absent ones null.
+    """Return records as a table: fields in order of first appearance, absent ones null.
 
     >>> frame_from_records([{"a": 1}, {"b": "x"}]).to_dicts()
     [{'a': 1, 'b': None}, {'a': None, 'b': 'x'}]
@@ -75,7 +75,7 @@ def frame_from_records(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 
 
 def tables_equal(a: pl.DataFrame | None, b: pl.DataFrame | None) -> bool:
-    """Tell whether two tables say the same: the order of columns, and columns without any value, say nothing.
+    """Return whether two tables have equal content, whatever the order of columns; empty columns are ignored.
 
     >>> tables_equal(pl.DataFrame({"a": [1], "b": [None]}), pl.DataFrame({"a": [1]}))
     True
@@ -90,13 +90,13 @@ def _values_equal(a: pl.Series, b: pl.Series) -> bool:
 
 
 def _drop_empty_columns(table: pl.DataFrame | None) -> dict[str, pl.Series]:
-    """Return the columns that hold something; what is left of a mixed one counts as the kind it is by now."""
+    """Return the columns that hold a value; a mixed column takes the dtype of its remaining values."""
     columns = [] if table is None else [c for c in table if c.null_count() < len(c)]
     return {c.name: encode_column(c.name, decode_column(c)) if c.dtype == JSON_DTYPE else c for c in columns}
 
 
 def cast_column(column: pl.Series, dtype: pl.DataType, what: str) -> pl.Series:
-    """Cast a column, or say which of its values is not of the kind.
+    """Cast a column; raise DataError for the first value that has another type.
 
     >>> cast_column(pl.Series("cost", ["1", "dear"]), pl.Float64(), "item column 'cost'")
     Traceback (most recent call last):
@@ -120,7 +120,7 @@ def cast_column(column: pl.Series, dtype: pl.DataType, what: str) -> pl.Series:
 
 
 def unify_ids(ids: Sequence[int | str]) -> list[int | str]:
-    """Return ids as they are when all are numbers or all are names, else all as names.
+    """Return ids unchanged if all have one type, else all as strings.
 
     >>> unify_ids([1, "x"])
     ['1', 'x']
@@ -151,7 +151,7 @@ _ITEM_TYPES: Mapping[str, pl.DataType] = MappingProxyType(
 
 
 def validate_items(items: pl.DataFrame) -> pl.DataFrame:
-    """Return the items table with its types set, or say what is wrong with it."""
+    """Return the items table with its dtypes; raise DataError if it is not valid."""
     if "id" not in items.columns:
         raise DataError(f"the items table lacks the column 'id'; it has {items.columns}")
     ids = items["id"]
@@ -181,7 +181,7 @@ def validate_names(names: Sequence[str], kind: str) -> None:
 
 
 def freeze_scores(name: str, values: Any, shape: tuple[int, int]) -> FloatArray:
-    """Return a read-only float array; one that is already so is shared, any other is copied."""
+    """Return a read-only float array; an array that is read-only already is not copied."""
     array: FloatArray = np.asarray(values)
     if array.shape != shape:
         raise DataError(f"score '{name}' has shape {array.shape}; {shape[0]} items x {shape[1]} systems are expected")
@@ -200,14 +200,14 @@ def freeze_scores(name: str, values: Any, shape: tuple[int, int]) -> FloatArray:
 
 
 def _is_immutable(array: Any) -> bool:
-    """Tell whether nobody can write to the array, neither directly nor through what it is a view of."""
+    """Return whether the array and all arrays that it is a view of are read-only."""
     while isinstance(array, np.ndarray) and not array.flags.writeable:
         array = array.base
     return array is None
 
 
 def validate_outputs(outputs: pl.DataFrame | None, systems: tuple[str, ...], n: int) -> pl.DataFrame | None:
-    """Return the outputs with one text column a system, in the order of the systems."""
+    """Return the outputs with one text column per system, in the order of the systems."""
     if outputs is None or not systems:
         return None
     if outputs.height != n or set(outputs.columns) != set(systems):
@@ -221,7 +221,7 @@ def validate_outputs(outputs: pl.DataFrame | None, systems: tuple[str, ...], n: 
 
 
 def validate_judgments(judgments: Judgments | None, ids: pl.Series, cell_index: CellIndex) -> Judgments | None:
-    """Check items and systems, and order the rows by item, so that a round trip changes nothing."""
+    """Return judgments sorted by item; raise for unknown items and systems."""
     if judgments is None or not len(judgments):
         return None
     id_type = ids.dtype
@@ -241,7 +241,7 @@ def validate_judgments(judgments: Judgments | None, ids: pl.Series, cell_index: 
 
 
 def group_codes(evalset: EvalSet, column: str) -> IntArray:
-    """Codes of a column's values in order of first appearance; a missing value is a group of its own.
+    """Return the integer code of each item's value in a column, in order of first appearance; missing is a value.
 
     >>> import aliquot
     >>> int(group_codes(aliquot.synthetic(items=10, systems=1), "domain").min())
@@ -255,14 +255,14 @@ def group_codes(evalset: EvalSet, column: str) -> IntArray:
 
 
 def encode_series(values: pl.Series) -> IntArray:
-    """Codes of the values in order of first appearance, without a Python object for each.
+    """Return the integer code of each value, in order of first appearance.
 
     >>> encode_series(pl.Series(["b", "a", "b"])).tolist()
     [0, 1, 0]
     """
     table = values.alias("value").to_frame()
-    known = table.unique(maintain_order=True).with_row_index("code")
-    codes = table.join(known, on="value", how="left", nulls_equal=True, maintain_order="left")["code"]
+    distinct = table.unique(maintain_order=True).with_row_index("code")
+    codes = table.join(distinct, on="value", how="left", nulls_equal=True, maintain_order="left")["code"]
     return codes.cast(pl.Int64).to_numpy()
 
 
@@ -273,7 +273,7 @@ _FLUSH_SIZE = 2_000_000  # numbers held as Python objects at a time
 
 
 class ScoreCells:
-    """Gathers {system: {score: number}} of one item after the other.
+    """Collect {system: {score: number}} item by item.
 
     Cells are grouped by their tuple of score names (a layout); each group becomes a matrix, scattered into the arrays.
     """
@@ -311,7 +311,7 @@ class ScoreCells:
     def arrays(self, n: int, systems: Sequence[str]) -> dict[str, FloatArray]:
         """Return name -> n x len(systems) array, read-only, NaN where nothing was added."""
         self._flush()
-        column_of = {system: at for at, system in enumerate(systems)}
+        column_of = {system: position for position, system in enumerate(systems)}
         place = np.array([column_of[system] for system in self.systems], dtype=np.int64)
         arrays = {name: np.full((n, len(systems)), np.nan) for name in self._names}
         for names, layout in self._layouts.items():
@@ -324,7 +324,7 @@ class ScoreCells:
 
 
 class _Layout:
-    """The cells that carry the same score names: as Python lists first, then as blocks of arrays."""
+    """Cells with the same score names: as lists first, then as blocks of arrays."""
 
     def __init__(self) -> None:
         self.rows: list[int] = []
@@ -340,7 +340,7 @@ class _Layout:
 
 
 class TextCells:
-    """Gathers {system: text} of one item after the other."""
+    """Collect {system: text} item by item."""
 
     def __init__(self) -> None:
         self.columns: dict[str, list[str | None]] = {}
@@ -354,7 +354,7 @@ class TextCells:
             column.append(text)
 
     def frame(self, n: int, systems: Sequence[str]) -> pl.DataFrame | None:
-        """Return a table with one text column for every system, or None when there is no text at all."""
+        """Return a table with one text column per system; None without any text."""
         if not any(text is not None for column in self.columns.values() for text in column):
             return None
         for column in self.columns.values():
@@ -367,8 +367,8 @@ class TextCells:
 def scatter_texts(
     rows: IntArray, columns: IntArray, texts: Sequence[str | None], n: int, systems: Sequence[str]
 ) -> pl.DataFrame:
-    """Return a table with one text column for every system out of texts at (row, column); None leaves a cell alone."""
+    """Return a table with one text column per system, filled with texts at (row, column); None is skipped."""
     cells = np.full((n, len(systems)), None, dtype=object)
-    given = np.array([text is not None for text in texts], dtype=np.bool_)
-    cells[rows[given], columns[given]] = [text for text in texts if text is not None]
-    return pl.DataFrame([pl.Series(name, cells[:, at].tolist(), dtype=pl.String) for at, name in enumerate(systems)])
+    has_text = np.array([text is not None for text in texts], dtype=np.bool_)
+    cells[rows[has_text], columns[has_text]] = [text for text in texts if text is not None]
+    return pl.DataFrame([pl.Series(s, cells[:, column].tolist(), dtype=pl.String) for column, s in enumerate(systems)])

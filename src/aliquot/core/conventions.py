@@ -31,15 +31,15 @@ _ERROR_RATE_NAME = re.compile(r"^(char[-_]?)?(ter|wer|per|cer|cder|eed|exteed|ch
 
 
 def require_squarable(values: FloatArray, what: str) -> None:
-    """Refuse values whose squares are no numbers: sums of squares would be infinite, or lose their digits.
+    """Raise DataError for values whose squares overflow or underflow.
 
     >>> require_squarable(np.array([1e160, np.nan]), "the score 'm'")
     Traceback (most recent call last):
         ...
     aliquot.errors.DataError: the score 'm': the largest value is 1e+160, whose square is no number; divide by 1e+160
     """
-    known = np.abs(values[np.isfinite(values) & (values != 0)])
-    largest = float(known.max()) if known.size else 1.0
+    magnitudes = np.abs(values[np.isfinite(values) & (values != 0)])
+    largest = float(magnitudes.max()) if magnitudes.size else 1.0
     if not _SQUARABLE[0] <= largest <= _SQUARABLE[1]:
         raise DataError(
             f"{what}: the largest value is {largest:g}, whose square is no number; divide by {overflow_scale(values):g}"
@@ -47,7 +47,7 @@ def require_squarable(values: FloatArray, what: str) -> None:
 
 
 def is_human_name(name: str) -> bool:
-    """Tell whether a score's name is that of people's judgments, which must not serve as an automatic metric.
+    """Return whether a score has the name of a human score, which must not serve as a metric.
 
     >>> [name for name in ("human_z", "da-sqm", "ESA-1", "GEMBA-MQM", "COMET") if is_human_name(name)]
     ['human_z', 'da-sqm', 'ESA-1']
@@ -56,7 +56,7 @@ def is_human_name(name: str) -> bool:
 
 
 def guess_human_score(names: Iterable[str]) -> str | None:
-    """Return the score that is people's where the names leave no doubt: `human`, or the only one named like it.
+    """Return the human score: `human`, or the only score with the name of one; else None.
 
     >>> guess_human_score(["mqm", "COMET"]), guess_human_score(["mqm", "da"]), guess_human_score(["mqm", "human"])
     ('mqm', None, 'human')
@@ -68,7 +68,7 @@ def guess_human_score(names: Iterable[str]) -> str | None:
 
 
 def is_error_rate(name: str) -> bool:
-    """Tell whether a metric of this name counts errors, so that lower is better unless it was negated before.
+    """Return whether a metric counts errors by its name (lower is better).
 
     >>> [name for name in ("TER", "CharacTER", "EED", "COMET", "TERp-A") if is_error_rate(name)]
     ['TER', 'CharacTER', 'EED']
@@ -94,12 +94,12 @@ def usable_metrics(evalset: EvalSet) -> list[str]:
 
 
 def _flag_usable(evalset: EvalSet) -> FloatArray:
-    found = [is_usable(evalset.scores[name]) for name in evalset.metrics]
-    return np.array(found, dtype=np.float64)
+    flags = [is_usable(evalset.scores[name]) for name in evalset.metrics]
+    return np.array(flags, dtype=np.float64)
 
 
 def is_usable(values: FloatArray) -> bool:
-    """Tell whether a score varies and covers at least half of the cells."""
+    """Return whether a score varies and covers at least half of the cells."""
     present = np.isfinite(values)
     return bool(present.any() and present.mean() >= _MIN_COVERAGE and not is_constant(values))
 
@@ -108,7 +108,7 @@ def is_usable(values: FloatArray) -> bool:
 
 
 def source_lengths(evalset: EvalSet) -> FloatArray:
-    """Words of each source; characters where words are not separated by spaces (Chinese, Japanese, Korean, Thai)."""
+    """Return the words of each source; characters in languages without spaces (Chinese, Japanese, Korean, Thai)."""
     if "source" not in evalset.items.columns:
         raise DataError(f"{evalset.name}: there are no sources; a length needs them (field 'src')")
     source = evalset.items["source"]
@@ -139,7 +139,7 @@ _PAIR_IN_NAME = re.compile(r"(?<![a-z])(?=([a-z]{2})[-_]([a-z]{2})(?![a-z]))")
 
 
 def list_language_pairs(evalset: EvalSet) -> list[str | None]:
-    """Return every item's language pair ("en-de"), or None where neither a column nor the set's name tells it.
+    """Return each item's language pair ("en-de") from a column or else the set's name; None if neither has one.
 
     >>> import aliquot
     >>> set(list_language_pairs(aliquot.synthetic(items=3, systems=2)))
@@ -157,8 +157,8 @@ def find_language_pair(name: str) -> str | None:
     >>> [find_language_pair(name) for name in ("wmt24-esa-en-cs-waves23", "wmt22-da-de-en", "summeval")]
     ['en-cs', 'de-en', None]
     """
-    found = _PAIR_IN_NAME.findall(name.casefold())
-    return "-".join(found[-1]) if found else None
+    pairs = _PAIR_IN_NAME.findall(name.casefold())
+    return "-".join(pairs[-1]) if pairs else None
 
 
 def list_domains(evalset: EvalSet) -> list[str | None]:

@@ -25,7 +25,7 @@ MIN_PLAN_ITEMS = 4
 
 @dataclass(frozen=True)
 class ScoreSummary:
-    """One score: how much of it is there, its range, and how it goes with people's.
+    """One score: coverage, range and correlation with the human score.
 
     `item_pearson` pools all cells that have both scores; `system_pearson` correlates the systems' means over them.
     """
@@ -46,7 +46,7 @@ class ScoreSummary:
 
 @dataclass(frozen=True)
 class JudgmentSummary:
-    """The judgments that count: how many, by whom, on what, how often repeated, how fast; and how many are marked."""
+    """Counts of usable judgments, their annotators, outputs, repeats and times, and of marked ones."""
 
     count: int
     cells: int
@@ -61,7 +61,7 @@ class JudgmentSummary:
 
 @dataclass(frozen=True)
 class Step:
-    """A later step: whether the data allow it, and what is still needed or worth knowing."""
+    """A verb, whether the data suffice for it, and a note."""
 
     verb: str
     ready: bool
@@ -97,7 +97,7 @@ class Description(Result):
         return frame_of(self.scores, ScoreSummary)
 
     def document(self) -> dict[str, Any]:
-        """Scores by name, lengths of documents by what they are, and no judgments as an empty object."""
+        """Return the fields: scores by name, document lengths by min, mean and max, {} without judgments."""
         lengths = self.document_lengths
         return self.fields_without() | {
             "document_lengths": None if lengths is None else dict(zip(("min", "mean", "max"), lengths, strict=True)),
@@ -121,7 +121,7 @@ def describe(evalset: EvalSet, human: str | None = None) -> Description:
     """
     human = human or evalset.human
     if human is not None and human not in evalset.scores:
-        raise unknown_name("score", human, evalset.scores, "use --human NAME / human=")
+        raise unknown_name("score", human, evalset.scores, "name it with `human`")
     target = evalset.scores[human] if human else None
     scores = tuple(_summarise_score(evalset, name, human, target) for name in evalset.scores)
     codes = evalset.documents
@@ -180,7 +180,7 @@ def _count_domains(evalset: EvalSet) -> dict[str, int]:
 
 
 def _compute_text_shares(evalset: EvalSet) -> dict[str, float]:
-    """Share of items (outputs: cells) that have a text."""
+    """Return the share of items (for outputs: cells) that have a text."""
     shares: dict[str, float] = {
         name: 1.0 - evalset.items[name].null_count() / max(1, evalset.n_items)
         for name in ("source", "reference")
@@ -215,7 +215,7 @@ def _summarise_judgments(evalset: EvalSet) -> JudgmentSummary | None:
 
 
 def _describe_missing(evalset: EvalSet, human: str | None) -> tuple[str, ...]:
-    """Say in words what is not there and may matter."""
+    """Return notes on missing scores and outputs."""
     notes = []
     if human is not None:
         present = np.isfinite(evalset.scores[human])
@@ -237,24 +237,24 @@ def _describe_missing(evalset: EvalSet, human: str | None) -> tuple[str, ...]:
 
 
 def _find_sparse_systems(evalset: EvalSet, human: str) -> tuple[list[str], int]:
-    """Systems judged on half as many items as the best covered one or fewer, and the complete items without them."""
+    """Return systems with at most half of the most judged items, and the number of complete items without them."""
     present = np.isfinite(evalset.scores[human])
     counts = present.sum(axis=0)
     thin = counts <= 0.5 * counts.max()
     left = int(present[:, ~thin].all(axis=1).sum()) if (~thin).sum() > 1 else 0
-    return [evalset.systems[at] for at in np.flatnonzero(thin)], left
+    return [evalset.systems[column] for column in np.flatnonzero(thin)], left
 
 
 def _suggest_exclusion(evalset: EvalSet, human: str, needed: int) -> str:
-    """Name the systems to leave out, where that leaves enough items judged for all others."""
+    """Return the hint to leave out sparse systems, if enough items are then judged for all others."""
     thin, left = _find_sparse_systems(evalset, human)
     if thin and left >= needed:
-        return f" (try --exclude {','.join(thin)}: {left} items)"
+        return f" (try `exclude={','.join(thin)}`: {left} items)"
     return " (the systems were judged on different items)"
 
 
 def _describe_plan(evalset: EvalSet, human: str | None) -> Step:
-    """A plan from data needs a few items judged for all systems that were judged at all often."""
+    """Return whether `plan` is possible: it needs a few items judged for all well-covered systems."""
     numbers = "from numbers alone: aliquot plan power --difference 1 --sd 25"
     if human is None:
         return Step("plan", ready=False, note=f"needs a pilot with human scores; {numbers}")
@@ -273,7 +273,7 @@ def _list_steps(
     judged_items = judged.complete_items if judged else 0
     several = judgments is not None and judgments.cells_with_several_annotators > 0
     with_metrics = f"{len(metrics)} metric{'s' * (len(metrics) != 1)} can guide it"
-    no_human = "needs human scores on some items: judge some, or name them with --human"
+    no_human = "needs human scores on some items: judge some, or name them with `human`"
     return (
         Step(
             "select",

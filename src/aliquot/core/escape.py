@@ -20,7 +20,7 @@ URL = re.compile(r"https?://[^\s<>\"'{}|\\^`\x00-\x20\x7f]+[^\s<>\"'{}|\\^`.,;:!
 
 
 def one_line(text: str) -> str:
-    r"""Return a text on one line, white space as single spaces.
+    r"""Return a text on one line, with runs of white space as single spaces.
 
     >>> one_line("a\n  b")
     'a b'
@@ -29,7 +29,7 @@ def one_line(text: str) -> str:
 
 
 def split_links(text: str) -> list[tuple[str, bool]]:
-    """Part a text into what is a web address and what is not.
+    """Split a text into (piece, whether it is a web address).
 
     >>> split_links("see https://a.org/x_y.")
     [('see ', False), ('https://a.org/x_y', True), ('.', False)]
@@ -38,12 +38,12 @@ def split_links(text: str) -> list[tuple[str, bool]]:
 
 
 def _split_at_links(text: str) -> Iterator[tuple[str, bool]]:
-    at = 0
-    for found in URL.finditer(text):
-        yield text[at : found.start()], False
-        yield found.group(), True
-        at = found.end()
-    yield text[at:], False
+    start = 0
+    for match in URL.finditer(text):
+        yield text[start : match.start()], False
+        yield match.group(), True
+        start = match.end()
+    yield text[start:], False
 
 
 # -- Terminals -------------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ _BREAKS = re.compile(r"[\n\t]")
 
 
 def terminal(text: str, *, lines: bool = False) -> str:
-    r"""Return a text such that a terminal shows it and does nothing else; `lines` keeps line ends and tabs.
+    r"""Escape a text for a terminal: control characters are shown; `lines` keeps line ends and tabs.
 
     >>> print(terminal("\x1b[2Jgone\nnext"))
     \x1b[2Jgone\nnext
@@ -65,15 +65,15 @@ def terminal(text: str, *, lines: bool = False) -> str:
     return shown if lines else _BREAKS.sub(_escape_character, shown)
 
 
-def _escape_character(found: re.Match[str]) -> str:
-    return ascii(found.group())[1:-1]
+def _escape_character(match: re.Match[str]) -> str:
+    return ascii(match.group())[1:-1]
 
 
 # -- Figures ---------------------------------------------------------------------------------------------------------
 
 
 def mathtext(text: str) -> str:
-    r"""Return a text such that matplotlib draws it letter by letter: a pair of dollars would be mathematics.
+    r"""Escape a text for matplotlib, where a pair of dollars starts mathematics.
 
     >>> print(mathtext(r"$\frac$"))
     \$\frac\$
@@ -90,7 +90,7 @@ _REPLACED = re.compile(rf"[{_CONTROL}{_LINE_ENDS}]")
 
 
 def markdown(text: str) -> str:
-    r"""Return one line of text such that Markdown shows it as it is; web addresses become links.
+    r"""Escape one line of text for Markdown; web addresses become links.
 
     >>> print(markdown("1. *not* a list, <b>not bold</b>, see https://a.org/x_y"))
     1\. \*not\* a list, \<b\>not bold\</b\>, see <https://a.org/x_y>
@@ -100,7 +100,7 @@ def markdown(text: str) -> str:
 
 
 def markdown_cell(text: str) -> str:
-    r"""Return a text for a cell of a Markdown table, where nothing starts a list and nothing ends the row.
+    r"""Escape a text for a cell of a Markdown table.
 
     >>> print(markdown_cell("-a|b\n<i>"))
     -a\|b \<i\>
@@ -112,8 +112,8 @@ def _plain_markdown(text: str) -> str:
     return _MARKUP.sub(r"\\\1", _REPLACED.sub("\ufffd", text))
 
 
-def _escape_line_start(found: re.Match[str]) -> str:
-    mark = found.group(1)
+def _escape_line_start(match: re.Match[str]) -> str:
+    mark = match.group(1)
     return f"\\{mark}" if not mark.isdigit() else mark + "\\"
 
 
@@ -144,7 +144,7 @@ _LIGATURE = re.compile(r"([-,'!?])(?=[-,'`])")
 
 
 def latex(text: str) -> str:
-    r"""Return one line of text such that LaTeX prints it as it is.
+    r"""Escape one line of text for LaTeX.
 
     >>> print(latex("50% of $5 & {x_1}"))
     50\% of \$5 \& \{x\_1\}
@@ -159,10 +159,10 @@ def linked_latex(text: str) -> str:
 
 
 def plain_latex(text: str) -> str:
-    """Escape a text with its white space as it is."""
-    named = _REPLACED.sub(lambda found: f"[U+{ord(found.group()):04X}]", text)
+    """Escape a text for LaTeX and keep its white space."""
+    named = _REPLACED.sub(lambda match: f"[U+{ord(match.group()):04X}]", text)
     apart = _LIGATURE.sub("\\1\x00", named)  # -- and the like would be set as another sign
-    return _TO_ESCAPE.sub(lambda found: _CHARACTERS[found.group()], apart).replace("\x00", "{}")
+    return _TO_ESCAPE.sub(lambda match: _CHARACTERS[match.group()], apart).replace("\x00", "{}")
 
 
 # -- HTML ------------------------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class Html(str):
 
 
 def html(text: str) -> Html:
-    """Return a text such that HTML shows it as it is.
+    """Escape a text for HTML.
 
     >>> html("<b> & co")
     '&lt;b&gt; &amp; co'
@@ -222,7 +222,7 @@ def _is_formula(texts: pl.Expr) -> pl.Expr:
 
 
 def csv_cells(table: pl.DataFrame) -> pl.DataFrame:
-    """Return a table whose texts no spreadsheet computes; `csv_names` does the same for its header.
+    """Escape texts of a table that a spreadsheet would run as formulas; `csv_names` escapes its header.
 
     >>> import polars as pl
     >>> texts = pl.DataFrame({"x": ["=cmd|' /C calc'!A0", "+A1", "-1+1", "-1.5", "- Yes, why?", "'=1"]})
@@ -250,7 +250,7 @@ def unescape_csv_cells(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def csv_names(names: list[str]) -> list[str]:
-    """Escape the header of a table; its names are cells to a spreadsheet."""
+    """Escape the names in the header of a table."""
     return _convert_names(csv_cells, names)
 
 

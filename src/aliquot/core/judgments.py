@@ -104,7 +104,7 @@ class Judgments(Shown):
         return Judgments(self.table.filter(pl.col(MARKED).is_null()))
 
     def answers(self) -> pl.DataFrame:
-        """One row per usable answer: errors of one annotator on one output are summed up; of nothing, to nothing."""
+        """Return one row per usable answer; errors of one annotator on one output are summed, null without values."""
         table = self.usable().table
         if "error" not in table.columns:
             return table
@@ -118,16 +118,16 @@ class Judgments(Shown):
         """Return the judgments on these items and systems only."""
         table = self.table
         if items is not None:
-            wanted = pl.Series("item", items, dtype=table["item"].dtype)
-            table = table.join(wanted.to_frame(), on="item", how="semi", maintain_order="left")
+            ids = pl.Series("item", items, dtype=table["item"].dtype)
+            table = table.join(ids.to_frame(), on="item", how="semi", maintain_order="left")
         if systems is not None:
             table = table.filter(pl.col("system").is_in(list(systems)))
-        kept = object.__new__(Judgments)  # rows of a checked table: nothing is checked again
-        object.__setattr__(kept, "table", table)
-        return kept
+        subset = object.__new__(Judgments)  # rows of a checked table: nothing is checked again
+        object.__setattr__(subset, "table", table)
+        return subset
 
     def cell_means(self, criterion: str | None = None) -> pl.DataFrame:
-        """Mean value for each item and system over annotators (and criteria, unless one is named).
+        """Return the mean value per item and system over annotators (and criteria, unless one is named).
 
         Answers that are marked or have no value (pending, skipped) leave the mean; a cell without any has no row. What
         one annotator said of an output more than once counts as one answer (`merge_repeats`).
@@ -152,7 +152,7 @@ class Judgments(Shown):
 
 
 def drop_duplicate_errors(table: pl.DataFrame) -> pl.DataFrame:
-    """Drop rows that repeat an error of the same answer; errors without a place may be alike without being copies."""
+    """Drop repeated errors of one answer; errors without a position are kept."""
     if "start" not in table.columns:
         return table
     plain = [name for name, dtype in table.schema.items() if name != "error" and not dtype.is_nested()]
@@ -181,7 +181,7 @@ class MergedRepeats:
 
 
 def merge_repeats(table: pl.DataFrame) -> MergedRepeats:
-    """Merge what one annotator said of one output more than once: identical rows are one answer, others are averaged.
+    """Merge repeated answers of an annotator on one output: identical rows count once, others are averaged.
 
     Repeats of one annotator say how consistent that annotator is, and nothing of how annotators differ: everything
     that measures noise between annotators, or averages over them, starts from here. Rows of single errors are parts of
@@ -254,7 +254,7 @@ def _validate_table(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _read_marks(marked: pl.Series) -> pl.Series:
-    """Return reasons as texts; an empty text, and `false` where somebody kept a mere flag, is no reason."""
+    """Return the reasons for marks as texts; empty texts and `false` become null."""
     if marked.dtype == pl.Boolean:
         return pl.select(pl.when(marked).then(pl.lit(MARKED)).alias(MARKED)).to_series()
     texts = cast_column(marked, pl.String(), f"judgments' {MARKED}").str.strip_chars()
@@ -262,6 +262,6 @@ def _read_marks(marked: pl.Series) -> pl.Series:
 
 
 def find_answer_column(table: pl.DataFrame, answer: str) -> str:
-    """Return the column of what annotators answered: `label` where the values are labels, which no number can hold."""
+    """Return the column that holds the answers: `label` if the values are labels, not numbers."""
     labels = answer == "value" and LABEL in table.columns and table["value"].null_count() == table.height
     return LABEL if labels else answer

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from aliquot.errors import OptionError
+from aliquot.validation import invalid
 
 VARIABLE = "ALIQUOT_MEMORY"
 MAX_DRAWS = 1_000_000
@@ -23,57 +24,57 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def available_memory() -> int:
-    """Return the bytes that aliquot may use: $ALIQUOT_MEMORY (e.g. 16G), or what the machine has free at present.
+    """Return the bytes that aliquot may use: $ALIQUOT_MEMORY (e.g. 16G), or the free memory of the machine.
 
     >>> available_memory() > 0
     True
     """
-    given = os.environ.get(VARIABLE)
-    if given:
-        return _parse_size(given)
+    setting = os.environ.get(VARIABLE)
+    if setting:
+        return _parse_size(setting)
     return min([_read_free_memory(), *_read_container_limits(), *_read_process_limit()])
 
 
 def require_memory(needed: float, what: str, remedy: str) -> None:
-    """Refuse work that needs more bytes than there are.
+    """Raise OptionError if work needs more bytes than are available.
 
     >>> require_memory(1e18, "10^12 items", "ask for fewer")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
     aliquot.errors.OptionError: 10^12 items need about 888.2 PB of memory, and ...
     """
-    there = available_memory()
-    if not needed <= there:  # NaN does not fit either
+    free = available_memory()
+    if not needed <= free:  # NaN does not fit either
         raise OptionError(
-            f"{what} need about {format_size(needed)} of memory, and {format_size(there)} are free; {remedy}, use a "
+            f"{what} need about {format_size(needed)} of memory, and {format_size(free)} are free; {remedy}, use a "
             f"bigger machine, or allow more by the environment variable {VARIABLE}, e.g. {VARIABLE}=64G"
         )
 
 
 def require_pair_memory(systems: int) -> None:
-    """Refuse more systems than can be compared pair by pair: a dozen arrays, and a row of the result for each pair.
+    """Raise OptionError for more systems than memory allows to compare in pairs.
 
     >>> require_pair_memory(50)
     """
     needed = 12 * 8.0 * systems**2 + 400.0 * systems * (systems - 1) / 2
-    require_memory(needed, f"all pairs of {systems} systems", "name fewer systems with --systems or --exclude")
+    require_memory(needed, f"all pairs of {systems} systems", "name fewer systems with `systems`")
 
 
-def limit_draws(**given: int) -> None:
-    """Refuse more draws than anyone needs, by the names of the arguments.
+def limit_draws(**counts: int) -> None:
+    """Raise OptionError for counts of draws above MAX_DRAWS.
 
     >>> limit_draws(trials=1000, permutations=10**7)
     Traceback (most recent call last):
         ...
-    aliquot.errors.OptionError: permutations is 10000000; choose at most 1000000
+    aliquot.errors.OptionError: `permutations` is 10000000; give at most 1000000
     """
-    for name, count in given.items():
+    for name, count in counts.items():
         if count > MAX_DRAWS:
-            raise OptionError(f"{name} is {count}; choose at most {MAX_DRAWS}")
+            raise invalid(name, count, f"give at most {MAX_DRAWS}")
 
 
 def format_size(count: float) -> str:
-    """Write a number of bytes for people.
+    """Format a number of bytes, e.g. "8.0 GB".
 
     >>> format_size(512), format_size(8 * 2**30)
     ('512 bytes', '8.0 GB')
@@ -88,10 +89,10 @@ def format_size(count: float) -> str:
 
 
 def _parse_size(text: str) -> int:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)I?B?", text.strip().upper())
-    if found is None or float(found.group(1)) == 0:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)I?B?", text.strip().upper())
+    if match is None or float(match.group(1)) == 0:
         raise OptionError(f"{VARIABLE}='{text}': write a number of bytes, or with K, M, G or T, e.g. {VARIABLE}=16G")
-    return int(float(found.group(1)) * _UNITS[found.group(2)])
+    return int(float(match.group(1)) * _UNITS[match.group(2)])
 
 
 def _read_free_memory() -> int:
@@ -105,20 +106,20 @@ def _read_free_memory() -> int:
 
 
 def _read_container_limits() -> list[int]:
-    """What a container (cgroup version 2 or 1) may still use."""
-    found = []
+    """Return what a container (cgroup version 2 or 1) may still use, in bytes."""
+    limits = []
     names = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
     for limit, used in names:
         with suppress(OSError, ValueError):
             most = int((_CGROUP / limit).read_text())  # "max" where there is no limit
-            found.append(
+            limits.append(
                 max(most - int((_CGROUP / used).read_text()) + _read_file_cache((_CGROUP / used).parent), 1 << 20)
             )
-    return found
+    return limits
 
 
 def _read_file_cache(folder: Path) -> int:
-    """What counts as used but is given up when memory is asked for."""
+    """Return the page cache in bytes, which the kernel frees on demand."""
     with suppress(OSError, ValueError):
         rows = (line.split() for line in (folder / "memory.stat").read_text().splitlines())
         return sum(int(value) for name, value in rows if name in ("active_file", "inactive_file"))
@@ -126,7 +127,7 @@ def _read_file_cache(folder: Path) -> int:
 
 
 def _read_process_limit() -> list[int]:
-    """What `ulimit -v` allows, where there is such a thing."""
+    """Return the limit of `ulimit -v` in bytes; empty if there is none."""
     if sys.platform == "win32":
         return []
     import resource  # noqa: PLC0415  (not on Windows)

@@ -36,7 +36,7 @@ _REMEDY = "Compare the ids and systems of some judgments with what was judged"
 
 
 def misalignment_notes(evalset: EvalSet, human: str) -> list[str]:
-    """Describe scores that fit other outputs better than their own, or none.
+    """Return notes on scores that fit other outputs better than their own, or fit none.
 
     >>> import aliquot
     >>> misalignment_notes(aliquot.synthetic(items=60, systems=3, seed=2), "human")
@@ -72,7 +72,7 @@ def misalignment_notes(evalset: EvalSet, human: str) -> list[str]:
 
 
 def _choose_items(scores: FloatArray, most: int) -> IntArray:
-    """Judged items and those beside them; of many, four blocks."""
+    """Return the rows of judged items and their neighbours; four blocks if there are many."""
     judged: BoolArray = np.asarray(np.isfinite(scores).any(axis=1))
     rows, width = np.flatnonzero(judged | np.append(judged[1:], False) | np.append(False, judged[:-1])), scores.shape[1]
     count = max(_MIN_ITEMS, min(most // width, _MAX_PAIRS // width**2))
@@ -112,7 +112,7 @@ def _compare_alignments(
     others: FloatArray | None = None,
     tries: int = 1,
 ) -> _Misfit | None:
-    """Compare scores with moved ones and with two systems exchanged; moved rows first: they exchange systems, too."""
+    """Compare scores with shifted ones and with two systems exchanged; shifts first: they exchange systems, too."""
     shifts = [explain_scores(scores, features, others).evidence(own) for scores in moved]
     evidence = max(shifts, default=0.0)
     if evidence > _MIN_EVIDENCE + np.log(max(len(shifts), 1) * tries):
@@ -129,7 +129,7 @@ def _compare_alignments(
 
 
 def _find_shifted_answers(answers: _Answers) -> list[str]:
-    """Whether annotators of an output agree only once the rows of the table are moved."""
+    """Return a note if annotators agree only after the rows of the table are shifted by one."""
     if answers.has_several_rows:
         return []
     own = max(agreement_within_cells(answers.cell, answers.annotator, answers.value), 0.0)
@@ -141,7 +141,7 @@ def _find_shifted_answers(answers: _Answers) -> list[str]:
 
 
 def _generate_shifted_scores(scores: FloatArray, rows: IntArray, answers: _Answers | None) -> Iterator[FloatArray]:
-    """Scores as they would be if rows were shifted by one: of tables by item or by system, of ids, of judgments."""
+    """Yield the scores with rows shifted by one: of tables by item or system, of ids, of judgments."""
     for step in (-1, 1):
         yield shift_cells(scores[rows], step)
         yield shift_cells(scores[rows].T, step).T
@@ -151,7 +151,7 @@ def _generate_shifted_scores(scores: FloatArray, rows: IntArray, answers: _Answe
 
 
 def _find_misaligned_annotators(evalset: EvalSet, features: OutputFeatures, answers: _Answers) -> list[str]:
-    """Look at the judgments of each annotator, with those of the others as a feature."""
+    """Return notes on annotators whose judgments fit other outputs better."""
     counts = np.bincount(answers.annotator[answers.annotator >= 0], minlength=len(answers.names))
     people = [person for person in np.flatnonzero(counts >= _MIN_CELLS) if answers.names[person] is not None]
     misfits: list[_Misfit] = []
@@ -187,7 +187,7 @@ class _Answers:
 
     @classmethod
     def read(cls, evalset: EvalSet, rows: IntArray) -> _Answers | None:
-        """Take the judgments of these items."""
+        """Return the judgments of these items; None without judgments."""
         if evalset.judgments is None:
             return None
         table = evalset.judgments.answers().filter(pl.col("value").is_not_null())
@@ -225,11 +225,11 @@ class _Answers:
         return len(np.unique(self.cell)) == len(self.cell)
 
     def keep(self, chosen: BoolArray) -> _Answers:
-        """Only these rows."""
+        """Return these rows only."""
         return self._take(np.flatnonzero(chosen))
 
     def shifted(self) -> list[_Answers]:
-        """The same with each value moved by one row, in every order that the rows of the file may have had."""
+        """Return copies with each value shifted by one row, in every order that the rows of the file may have had."""
         system = self.cell % self.shape[1]
         sortings = [
             np.arange(len(self.cell)),

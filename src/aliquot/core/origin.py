@@ -43,31 +43,31 @@ class Origin:
     outputs: tuple[str, ...] = ()
 
     def for_items(self, count: int) -> Origin:
-        """Leave out digests of another number of items: the ids were replaced, and these are no longer theirs."""
-        sources, outputs = (kept if len(kept) == count else () for kept in (self.sources, self.outputs))
+        """Drop digests if their number is not `count`: the ids were replaced."""
+        sources, outputs = (digests if len(digests) == count else () for digests in (self.sources, self.outputs))
         return replace(self, sources=sources, outputs=outputs)
 
     def to_dict(self) -> dict[str, Any]:
-        """What the first line of a selection's file says of all its items."""
+        """Return the part of the origin that is about all items."""
         return {"systems": list(self.systems), "pool": self.pool}
 
     @classmethod
-    def read(cls, said: Mapping[str, Any], sources: Sequence[str], outputs: Sequence[str]) -> Origin | None:
-        """Read back what `to_dict` gave; None where a file tells nothing of its data."""
-        systems, pool = said.get("systems"), said.get("pool")
+    def read(cls, fields: Mapping[str, Any], sources: Sequence[str], outputs: Sequence[str]) -> Origin | None:
+        """Build an origin from a selection's file; None if the file has no origin."""
+        systems, pool = fields.get("systems"), fields.get("pool")
         names = tuple(map(str, systems)) if isinstance(systems, list) else ()
         whole = any(outputs) and all(len(digests) == _DIGEST_LENGTH * len(names) for digests in outputs)
-        known = cls(
+        origin = cls(
             names,
             pool if isinstance(pool, str) else "",
             tuple(sources) if any(sources) else (),
             tuple(outputs) if whole else (),
         )
-        return None if known == cls() else known
+        return None if origin == cls() else origin
 
 
 def digest_text(text: str | None) -> str:
-    """Eight hexadecimal digits of a source or an output; white space and the form of accents do not count.
+    """Return a digest of a text, 8 hexadecimal digits; white space and Unicode composition are normalised.
 
     >>> digest_text("two  words") == digest_text(" two words") != digest_text("Two words")
     True
@@ -83,7 +83,7 @@ def _digest_ids(ids: Iterable[ItemId]) -> str:
 
 
 def record_origin(evalset: EvalSet, ids: Sequence[ItemId], *, whole: bool = True) -> Origin:
-    """What to remember of the data; `whole` says that the set is all that was chosen from."""
+    """Return the origin of a selection of `ids`; `whole` if the set is the whole pool."""
     sources = _map_sources(evalset, ids)
     digests = tuple(digest_text(sources.get(str(item))) for item in ids)
     pool = _digest_ids(evalset.ids) if whole else ""
@@ -104,24 +104,24 @@ def _digest_outputs(evalset: EvalSet, ids: Sequence[ItemId]) -> tuple[str, ...]:
 
 
 def extend_origin(earlier: Origin | None, later: Origin) -> Origin:
-    """Keep what the first items of a selection had as outputs when they were chosen, rather than what they have now."""
+    """Return the later origin with the earlier digests of outputs for items that both have."""
     if earlier is None or not earlier.outputs or not later.outputs:
         return later
     places = [
         earlier.systems.index(name) * _DIGEST_LENGTH if name in earlier.systems else None for name in later.systems
     ]
-    kept = [
+    digests = [
         "".join(
-            now[at * _DIGEST_LENGTH :][:_DIGEST_LENGTH] if place is None else before[place:][:_DIGEST_LENGTH]
-            for at, place in enumerate(places)
+            now[column * _DIGEST_LENGTH :][:_DIGEST_LENGTH] if place is None else before[place:][:_DIGEST_LENGTH]
+            for column, place in enumerate(places)
         )
         for before, now in zip(earlier.outputs, later.outputs, strict=False)
     ]
-    return replace(later, outputs=(*kept, *later.outputs[len(kept) :]))
+    return replace(later, outputs=(*digests, *later.outputs[len(digests) :]))
 
 
 def match_outputs(evalset: EvalSet, cells: Iterable[tuple[ItemId, str, str]]) -> Iterator[bool]:
-    """Tell for each (item, system, digest) whether the output still has that digest; blank ones count as the same."""
+    """Yield for each (item, system, digest) whether the output still has that digest; missing outputs match."""
     texts = {} if evalset.outputs is None else {name: evalset.outputs[name].to_list() for name in evalset.systems}
     row_of = evalset.derived("rows by id", _index_rows)
     for item, system, digest in cells:
@@ -134,15 +134,15 @@ def find_changed_outputs(origin: Origin | None, ids: Sequence[ItemId], evalset: 
     if origin is None or not origin.outputs or evalset.outputs is None:
         return []
     cells = [
-        (item, name, digests[at * _DIGEST_LENGTH :][:_DIGEST_LENGTH])
+        (item, name, digests[column * _DIGEST_LENGTH :][:_DIGEST_LENGTH])
         for item, digests in zip(ids, origin.outputs, strict=True)
-        for at, name in enumerate(origin.systems)
+        for column, name in enumerate(origin.systems)
     ]
     return [cell[:2] for cell, same in zip(cells, match_outputs(evalset, cells), strict=True) if not same]
 
 
 def describe_outputs(cells: Sequence[tuple[ItemId, str]]) -> str:
-    """Name outputs, the first of many.
+    """Return a count of outputs with up to three examples.
 
     >>> describe_outputs([(3, "A"), (4, "A")])
     "2 outputs (of 'A' on item 3, of 'A' on item 4)"
@@ -155,7 +155,7 @@ def describe_outputs(cells: Sequence[tuple[ItemId, str]]) -> str:
 def require_unchanged_outputs(
     origin: Origin | None, ids: Sequence[ItemId], evalset: EvalSet, judged: BoolArray
 ) -> None:
-    """Refuse outputs that changed since the selection was drawn and are judged: which text was judged is not known."""
+    """Raise DataError for judged outputs that changed since the selection was drawn."""
     row_of = evalset.derived("rows by id", _index_rows)
     changed = find_changed_outputs(origin, ids, evalset)
     wrong = [(item, name) for item, name in changed if judged[row_of[str(item)], evalset.systems.index(name)]]
@@ -177,14 +177,14 @@ def _map_sources(evalset: EvalSet, ids: Sequence[ItemId]) -> dict[str, str | Non
 def compare_origin(
     origin: Origin | None, ids: Sequence[ItemId], population: int, evalset: EvalSet, *, strict: bool = False
 ) -> tuple[str, ...]:
-    """Compare the data that a selection is used with and those it was made from; return what differs, as notes.
+    """Compare data with those that a selection was made from; return the differences as notes.
 
     Raises:
         DataError: items are missing or more than a tenth have another source, or, when strict, anything differs
             that is not just a system added or left out.
     """
-    known = set(evalset.ids)
-    missing = [item for item in ids if item not in known]
+    ids_present = set(evalset.ids)
+    missing = [item for item in ids if item not in ids_present]
     if missing:
         raise DataError(
             f"{evalset.name}: the selection names the item {missing[0]!r}, which is not in the data "
@@ -193,7 +193,7 @@ def compare_origin(
     if origin is None:
         return ()
     faults, compared = _find_source_faults(origin, ids, evalset)
-    if evalset.n_items == population and origin.pool and origin.pool != _digest_ids(known):
+    if evalset.n_items == population and origin.pool and origin.pool != _digest_ids(ids_present):
         faults.append("the items that were not selected have other ids than when the selection was drawn")
     changed = find_changed_outputs(origin, ids, evalset)
     if changed:
@@ -207,12 +207,12 @@ def compare_origin(
     elif origin.systems and new:
         notes.append(f"added after the selection was drawn: {quoted(new, 4)}")
     if strict and faults:
-        raise DataError(f"--strict: {evalset.name}: {'; '.join(faults)}; {_REMEDY}")
+        raise DataError(f"`strict`: {evalset.name}: {'; '.join(faults)}; {_REMEDY}")
     return (*faults, *notes)
 
 
 def _find_source_faults(origin: Origin, ids: Sequence[ItemId], evalset: EvalSet) -> tuple[list[str], int]:
-    """What is wrong with the sources, and how many could be compared."""
+    """Return notes on changed sources, and the number of sources compared."""
     now = _map_sources(evalset, ids) if origin.sources else {}
     pairs = [
         (item, before, digest)

@@ -12,7 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from aliquot.errors import MissingExtraError, OptionError, WorkerError
+from aliquot.errors import MissingExtraError, WorkerError
+from aliquot.validation import between, invalid
 
 Task = TypeVar("Task")
 Done = TypeVar("Done")
@@ -26,7 +27,7 @@ _WATCH_SECONDS = 0.5  # seconds between two looks of a worker at its parent
 def run_tasks(
     work: Callable[[Task], Done], tasks: Sequence[Task], *, jobs: int | None = None, engine: str | None = None
 ) -> Iterator[Done]:
-    """Give the results as they are ready, in any order.
+    """Yield results as they complete, in any order.
 
     `work` travels to other processes. `jobs` are all cores by default (this process for small work), 1 for this process
     only; `engine` is dask://host:port for a cluster.
@@ -34,11 +35,9 @@ def run_tasks(
     >>> sorted(run_tasks(abs, [-1, 2, -3], jobs=1))
     [1, 2, 3]
     """
-    if jobs is not None and jobs < 1:
-        raise OptionError(f"--jobs {jobs}: choose at least 1")
-    most = max(_MAX_JOBS, 4 * (os.cpu_count() or 1))
-    if jobs is not None and jobs > most:
-        raise OptionError(f"--jobs {jobs}: this machine has {os.cpu_count()} cores; choose at most {most}")
+    if jobs is not None:
+        limit = max(_MAX_JOBS, 4 * (os.cpu_count() or 1))
+        between("jobs", jobs, 1, limit, remedy=f"give 1 to {limit}; this machine has {os.cpu_count()} cores")
     if engine is None and (jobs == 1 or len(tasks) < 2):
         yield from map(work, tasks)
         return
@@ -91,17 +90,17 @@ def run_in_order(
     engine: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Done]:
-    """Give the results in the order of the tasks, whichever process finishes first: a sum depends on that order.
+    """Return results in the order of the tasks, so that floating-point sums do not depend on timing.
 
     >>> run_in_order(abs, [-1, 2, -3], jobs=1)
     [1, 2, 3]
     """
-    found: dict[int, Done] = {}
-    for at, result in run_tasks(partial(_run_numbered, work), list(enumerate(tasks)), jobs=jobs, engine=engine):
-        found[at] = result
+    results: dict[int, Done] = {}
+    for number, result in run_tasks(partial(_run_numbered, work), list(enumerate(tasks)), jobs=jobs, engine=engine):
+        results[number] = result
         if progress is not None:
-            progress(len(found), len(tasks))
-    return [found[at] for at in range(len(tasks))]
+            progress(len(results), len(tasks))
+    return [results[number] for number in range(len(tasks))]
 
 
 def _run_numbered(work: Callable[[Task], Done], task: tuple[int, Task]) -> tuple[int, Done]:
@@ -118,12 +117,12 @@ def _get_working_folder() -> str:
 def _build_folder_error(folder: str) -> WorkerError:
     return WorkerError(
         f"{folder}: was deleted, so that no other process can work there; go to another folder (cd) "
-        "and give the command again with whole paths, or with --jobs 1"
+        "and give the command again with whole paths, or with `jobs=1`"
     )
 
 
 def _run_in_folder(folder: str, work: Callable[[Task], Done], task: Task) -> Done:
-    """Work where the caller is: joblib's processes outlive a call, and the caller may have gone elsewhere since."""
+    """Run a task in the caller's working folder: joblib reuses processes, which may have another one."""
     try:
         os.chdir(folder)
     except FileNotFoundError:
@@ -132,7 +131,7 @@ def _run_in_folder(folder: str, work: Callable[[Task], Done], task: Task) -> Don
 
 
 def _exit_with_parent(parent: int) -> None:
-    """Let a worker end when the process that started it is gone; killed, that one cannot tell its workers any more.
+    """Exit the worker when its parent process is gone.
 
     By a thread and not by Linux's signal at a parent's death: that one comes when the thread that started the worker
     ends, and joblib starts workers from threads that end before the work does.
@@ -161,7 +160,7 @@ def _is_running(pid: int) -> bool:
 
 @contextmanager
 def _explain_killed_workers() -> Iterator[None]:
-    """Say it in words when a worker is gone for good; Dask has tried others by then, three times by default."""
+    """Raise WorkerError when a worker was killed; Dask has retried three times by then."""
     from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415  (likewise)
 
     try:
@@ -169,7 +168,7 @@ def _explain_killed_workers() -> Iterator[None]:
     except TerminatedWorkerError as error:
         _get_working_folder()  # a worker cannot start in a folder that is gone
         raise WorkerError(
-            "a worker process was killed, most often because memory ran out; use fewer --jobs or a bigger machine, and "
+            "a worker process was killed, most often because memory ran out; use fewer `jobs` or a bigger machine, and "
             "give the same command again"
         ) from error
     except Exception as error:
@@ -182,12 +181,12 @@ def _explain_killed_workers() -> Iterator[None]:
 
 
 def _run_on_cluster(work: Callable[[Task], Done], tasks: Sequence[Task], engine: str) -> Iterator[Done]:
-    """Send a few tasks ahead of the workers, and one more for each that comes back.
+    """Run tasks on a Dask cluster: a few ahead of the workers, and one more for each result.
 
     Not by joblib: it ignores a cluster of one core, and waits for ever for a task that kills its workers.
     """
     if not engine.startswith(_DASK_PREFIX) or not engine.rpartition(":")[2].isdigit():
-        raise OptionError(f"--engine '{engine}': write dask://host:port, the address of a Dask scheduler")
+        raise invalid("engine", engine, "give dask://host:port, the address of a Dask scheduler")
     with _connect_client(engine.removeprefix(_DASK_PREFIX)) as client:
         from distributed import as_completed  # noqa: PLC0415  (an extra; it is there, or there were no client)
 
@@ -219,10 +218,10 @@ def _connect_client(address: str) -> Iterator[Any]:
             f"tcp://{address}", timeout="10s", set_as_default=False
         )
     except (OSError, TimeoutError, ValueError) as error:
-        raise OptionError(f"--engine dask://{address}: no scheduler answers there ({error})") from error
+        raise invalid("engine", f"dask://{address}", f"no scheduler answers there ({error})") from error
     with client:
         try:
             client.wait_for_workers(1, timeout=60)
         except TimeoutError:
-            raise OptionError(f"--engine dask://{address}: the scheduler has no worker; start some") from None
+            raise invalid("engine", f"dask://{address}", "the scheduler has no worker; start some") from None
         yield client

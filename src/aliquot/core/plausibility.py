@@ -27,7 +27,7 @@ _MAX_ANNOTATORS = 300  # above that, pairs of annotators are not compared
 
 
 def plausibility_notes(evalset: EvalSet, human: str | None = None) -> list[str]:
-    """Describe what looks like a mistake in the data: what, where, and what to do.
+    """Return notes on likely mistakes in the data: what, where, and the remedy.
 
     >>> import aliquot
     >>> plausibility_notes(aliquot.synthetic(items=60, systems=3, seed=2))
@@ -53,7 +53,7 @@ def _collect_notes(evalset: EvalSet, human: str | None) -> list[str]:
 
 
 def _find_outside_judgments(evalset: EvalSet) -> list[str]:
-    """Codes and slips among single judgments, where they are not averaged with others."""
+    """Return notes on values of single judgments far outside the scale."""
     if evalset.judgments is None:
         return []
     table = evalset.judgments.answers().filter(pl.col("value").is_not_null())
@@ -104,7 +104,7 @@ def _find_reversed_metrics(evalset: EvalSet, human: str | None) -> list[str]:
     names = usable_metrics(evalset)
     people = None if human is None else evalset.scores[human]
     against = find_reversed_scores([evalset.scores[name] for name in names], people)
-    remedy = "is lower better? Name it with --lower-is-better / lower_is_better="
+    remedy = "is lower better? Name it in `lower_is_better`"
     if human is None and len(names) == len(against) == 2:
         pair = f"metrics '{names[0]}' and '{names[1]}' run against each other"
         return [f"{pair} (correlation {against[0].correlation:.2f}): of one of them, {remedy}"]
@@ -120,7 +120,7 @@ def _find_reversed_metrics(evalset: EvalSet, human: str | None) -> list[str]:
 
 
 def _find_equal_items(evalset: EvalSet) -> list[str]:
-    """Items whose source and outputs are all equal: one item under several ids."""
+    """Return a note on items with equal source and outputs."""
     if evalset.outputs is None or "source" not in evalset.items.columns:
         return []
     texts = [evalset.items["source"], *evalset.outputs.get_columns()]

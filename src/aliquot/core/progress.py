@@ -17,7 +17,7 @@ _INTERVAL = 0.2  # seconds between two lines
 
 
 def resolve_progress(progress: ProgressLike, what: str) -> Progress | None:
-    """Return the function to tell; of True, one that writes a line to standard error.
+    """Return the progress callback; for True, one that writes a line to standard error.
 
     >>> resolve_progress(None, "replaying") is None, resolve_progress(False, "replaying") is None
     (True, True)
@@ -28,14 +28,14 @@ def resolve_progress(progress: ProgressLike, what: str) -> Progress | None:
 
 
 def _build_line_progress(what: str) -> Progress:
-    told = [-_INTERVAL]
+    last = [-_INTERVAL]
 
-    def tell(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         now = monotonic()
-        if done < total and now - told[0] < _INTERVAL:
+        if done < total and now - last[0] < _INTERVAL:
             return
-        told[0] = now
+        last[0] = now
         sys.stderr.write(f"\r{what}: {done} of {total}" + ("\n" if done >= total else ""))
         sys.stderr.flush()
 
-    return tell
+    return report

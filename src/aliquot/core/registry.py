@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import inspect
 import math
+import operator
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
 from urllib.parse import quote, unquote
@@ -26,27 +28,42 @@ _DEPTH_CHANGE = {")": -1, "(": 1}
 _SPECIAL_CHARACTERS = set(",|+()%")
 
 
+class SpecText(str):
+    """A parameter's value as text in the grammar of specs, to be parsed once its type is known."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class Spec:
-    """A method's name and its parameters as they were written.
+    """A method's name and its parameters: Python values, or text as it was typed (`SpecText`).
 
-    >>> str(Spec("pps", {"tau": "0.5"}))
-    'pps:tau=0.5'
+    >>> str(Spec("greg", {"metrics": ["A", "B,C"], "ridge": 0.5}))
+    'greg:metrics=A|(B,C),ridge=0.5'
     """
 
     name: str
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
 
     def __str__(self) -> str:
-        written = ",".join(f"{key}={value}" for key, value in self.parameters.items())
-        return f"{self.name}:{written}" if written else self.name
+        pairs = (f"{key}={format_value(value)}" for key, value in self.parameters.items())
+        return f"{self.name}:{','.join(pairs)}" if self.parameters else self.name
+
+    def with_parameters(self, parameters: Mapping[str, Any]) -> Spec:
+        """Return the spec with further parameters, which win over its own; None means that one is not given.
+
+        >>> str(parse_spec("greg:metrics=A|B,ridge=1").with_parameters({"ridge": 2, "metrics": None, "name": "a,b"}))
+        'greg:metrics=A|B,ridge=2,name=(a,b)'
+        """
+        given = {name: value for name, value in parameters.items() if value is not None}
+        return Spec(self.name, {**self.parameters, **given})
 
 
 def parse_spec(text: str) -> Spec:
-    """Parse one method.
+    """Parse the text of one method; the values stay text (`SpecText`) until the method's parameters are known.
 
     >>> parse_spec("pps:size=difficulty,tau=0.5").parameters["tau"]
     '0.5'
@@ -54,14 +71,14 @@ def parse_spec(text: str) -> Spec:
     name, _, rest = text.strip().partition(":")
     if not name.strip():
         raise OptionError(f"method '{text}': a name is missing; write NAME or NAME:key=value,key=value")
-    parameters = {}
+    parameters: dict[str, SpecText] = {}
     for part in split_top_level(rest, ",") if rest.strip() else []:
-        key, equals, value = part.partition("=")
-        if not (key.strip() and equals and value.strip()):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (key and equals and value):
             raise OptionError(f"method '{text}': '{part}' is not key=value; write NAME:key=value,key=value")
-        if key.strip() in parameters:
-            raise OptionError(f"method '{text}': the parameter '{key.strip()}' is given twice")
-        parameters[key.strip()] = value.strip()
+        if key in parameters:
+            raise OptionError(f"method '{text}': the parameter '{key}' is given twice")
+        parameters[key] = SpecText(value)
     return Spec(name.strip(), parameters)
 
 
@@ -72,21 +89,6 @@ def parse_chain(text: str) -> list[Spec]:
     ['pps:tau=0.5', 'greg:metrics=COMET|BLEURT-20']
     """
     return [parse_spec(part) for part in split_top_level(text, "+")]
-
-
-def merge_parameters(spec: Spec, parameters: Mapping[str, Any], typed: Collection[str] | None = None) -> Spec:
-    """Return the spec with parameters that are given apart from it, which win; None means not given.
-
-    Values given in Python are written in the grammar. Texts under a name in `typed` are in it already; by default
-    those are the spec's own.
-
-    >>> str(merge_parameters(parse_spec("greg:metrics=A|B,ridge=1"), {"ridge": 2, "metrics": None, "name": "a,b"}))
-    'greg:metrics=A|B,ridge=2,name=(a,b)'
-    """
-    apart = {name: value for name, value in parameters.items() if value is not None}
-    typed = spec.parameters.keys() - apart.keys() if typed is None else typed
-    given: dict[str, Any] = dict(spec.parameters) | apart
-    return Spec(spec.name, {k: v if isinstance(v, str) and k in typed else format_value(v) for k, v in given.items()})
 
 
 def split_names(names: str | Iterable[str]) -> list[str]:
@@ -104,14 +106,14 @@ def split_specs(text: str) -> list[str]:
     >>> split_specs("random, pps:size=error,tau=0.1+greg,metric_var")
     ['random', 'pps:size=error,tau=0.1+greg', 'metric_var']
     """
-    found: list[str] = []
+    specs: list[str] = []
     for part in split_top_level(text, ","):
         piece = part.strip()
-        if found and "=" in piece.split(":")[0].split("+")[0]:
-            found[-1] += f",{piece}"
+        if specs and "=" in piece.split(":")[0].split("+")[0]:
+            specs[-1] += f",{piece}"
         elif piece:
-            found.append(piece)
-    return found
+            specs.append(piece)
+    return specs
 
 
 def split_top_level(text: str, separator: str) -> list[str]:
@@ -120,17 +122,16 @@ def split_top_level(text: str, separator: str) -> list[str]:
     >>> split_top_level("a,(b,c),d", ",")
     ['a', '(b,c)', 'd']
     """
-    parts, depth, start = [], 0, 0
-    for at, character in enumerate(text):
-        depth += _DEPTH_CHANGE.get(character, 0)
-        if depth < 0:
-            break
-        if character == separator and depth == 0:
-            parts.append(text[start:at])
-            start = at + 1
-    if depth != 0:
+    if not _is_balanced(text):
         raise OptionError(f"'{text}': parentheses do not match")
-    return [*parts, text[start:]]
+    parts, depth = [""], 0
+    for character in text:
+        depth += _DEPTH_CHANGE.get(character, 0)
+        if character == separator and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
 
 
 def format_value(value: object) -> str:
@@ -140,20 +141,16 @@ def format_value(value: object) -> str:
     ('COMET', '(a,b)|c', 'chrF%20%282')
     """
     if isinstance(value, list | tuple):
-        return "|".join(format_value(part) for part in value)
+        return "|".join(map(format_value, value))
     text = str(value)
-    if not _SPECIAL_CHARACTERS & set(text) and text == text.strip():
+    if isinstance(value, SpecText) or (not _SPECIAL_CHARACTERS & set(text) and text == text.strip()):
         return text
     return f"({text})" if _is_balanced(text) and "%" not in text else quote(text, safe=":=")
 
 
 def _is_balanced(text: str) -> bool:
-    depth = 0
-    for character in text:
-        depth += _DEPTH_CHANGE.get(character, 0)
-        if depth < 0:
-            return False
-    return depth == 0
+    depths = list(accumulate(_DEPTH_CHANGE.get(character, 0) for character in text))
+    return not depths or (min(depths) >= 0 and depths[-1] == 0)
 
 
 def parse_value(text: str) -> str:
@@ -176,7 +173,7 @@ def strip_parentheses(text: str) -> str:
     return text[1:-1] if text.startswith("(") and text.endswith(")") and _is_balanced(text[1:-1]) else text
 
 
-# -- Registered functions and their parameters, read off signatures: names, types, defaults, and what to type for them
+# -- Registered functions and their parameters, read off signatures: names, types, defaults, descriptions ------------
 
 
 @dataclass(frozen=True)
@@ -198,9 +195,12 @@ class RegistryEntry:
         """The first line of the function's documentation."""
         return (inspect.getdoc(self.function) or "").partition("\n")[0]
 
-    def bound(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What the user gave, checked and converted."""
-        return bind_parameters(self.name, self.parameters, given)
+    def bind(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the user's values, checked and converted to the parameters' types."""
+        return bind_parameters(self.name, self.parameters, values)
+
+
+_BOOLEANS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
 
 @dataclass(frozen=True)
@@ -215,40 +215,60 @@ class Parameter:
     @property
     def kind(self) -> str:
         """The type in words."""
-        choices = _literal_values(self.annotation)
-        if choices:
-            return "|".join(choices)
-        base = _base_type(self.annotation)
-        return {int: "whole number", float: "number", bool: "yes or no", str: "name"}.get(base, "names joined by |")
+        if self.choices:
+            return "|".join(self.choices)
+        words = {int: "whole number", float: "number", bool: "yes or no", str: "name"}
+        return words.get(self.base_type, "names joined by |")
+
+    @cached_property
+    def base_type(self) -> Any:
+        """`int`, `float`, `bool`, `str` or `tuple`, also of an annotation such as `tuple[str, ...] | None`."""
+        annotation = _strip_optional(self.annotation)
+        origin = typing.get_origin(annotation)
+        return str if origin is Literal else origin or annotation
+
+    @property
+    def choices(self) -> list[str]:
+        """The values of a `Literal`; empty for other types."""
+        is_literal = typing.get_origin(self.annotation) is Literal
+        return [str(choice) for choice in typing.get_args(self.annotation)] if is_literal else []
 
     @property
     def is_list(self) -> bool:
         """Whether it takes several values joined by |."""
-        return _base_type(self.annotation) is tuple
+        return self.base_type is tuple
 
-    def parse(self, value: Any, method: str) -> Any:
-        """Turn what was written into the parameter's type; Python values of the right type pass unchanged."""
-        base, choices = _base_type(self.annotation), _literal_values(self.annotation)
-        if not isinstance(value, str):
-            return value if base is not tuple else self._numbers(tuple(value), method)
-        if base is not tuple:
-            value = parse_value(value)
-        if choices and value not in choices:
-            raise OptionError(f"{method}: {self.name}='{value}' is not known; choose {' or '.join(choices)}")
+    def parse(self, text: str, method: str) -> Any:
+        """Parse text in the grammar of specs."""
+        if self.is_list:
+            return self.convert([parse_value(part) for part in split_top_level(text, "|")], method)
+        return self.convert(parse_value(text), method)
+
+    def convert(self, value: Any, method: str) -> Any:
+        """Return a Python value as the parameter's type, numbers and booleans also of their texts."""
+        kind = self.base_type
+        if value is None:
+            return None
+        if kind is tuple:
+            return self._convert_list((value,) if isinstance(value, str) else tuple(value), method)
+        if isinstance(value, list | tuple) and kind is str:
+            value = format_value(value)
+        if self.choices and value not in self.choices:
+            raise OptionError(f"{method}: {self.name}='{value}' is not known; choose {' or '.join(self.choices)}")
         try:
-            if base in (int, float):
-                return base(value)
-            if base is bool:
-                return {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}[value.lower()]
-        except (ValueError, KeyError):
+            if kind is bool:
+                return _BOOLEANS[str(value).lower()]
+            if kind in (int, float) and isinstance(value, bool):
+                raise TypeError  # noqa: TRY301  (True is a number to Python)
+            if kind is int:
+                return int(value) if isinstance(value, str) else operator.index(value)
+            return float(value) if kind is float else value
+        except (TypeError, ValueError, KeyError):
             raise OptionError(f"{method}: {self.name}='{value}' should be a {self.kind}") from None
-        if base is str:
-            return value
-        return self._numbers(tuple(parse_value(part) for part in split_top_level(value, "|")), method)
 
-    def _numbers(self, parts: tuple[Any, ...], method: str) -> tuple[Any, ...]:
-        """Turn the parts into numbers where the parameter is a list of them."""
-        if float not in _element_types(self.annotation):
+    def _convert_list(self, parts: tuple[Any, ...], method: str) -> tuple[Any, ...]:
+        """Convert the parts to numbers where the parameter is a list of them."""
+        if float not in typing.get_args(_strip_optional(self.annotation)):
             return parts
         try:
             numbers = tuple(float(part) for part in parts)
@@ -259,28 +279,15 @@ class Parameter:
         return numbers
 
 
-def _base_type(annotation: Any) -> Any:
-    """Return int, float, bool, str or tuple for an annotation such as `int | None` or `tuple[str, ...]`."""
+def _strip_optional(annotation: Any) -> Any:
+    """Return `X` for `X | None`."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        annotation = next(part for part in typing.get_args(annotation) if part is not type(None))
-    if typing.get_origin(annotation) is Literal:
-        return str
-    return typing.get_origin(annotation) or annotation
-
-
-def _element_types(annotation: Any) -> tuple[Any, ...]:
-    """Return the element types of `tuple[X, ...]` or `tuple[X, ...] | None`."""
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        annotation = next(part for part in typing.get_args(annotation) if part is not type(None))
-    return typing.get_args(annotation)
-
-
-def _literal_values(annotation: Any) -> list[str]:
-    return [str(choice) for choice in typing.get_args(annotation)] if typing.get_origin(annotation) is Literal else []
+        return next(part for part in typing.get_args(annotation) if part is not type(None))
+    return annotation
 
 
 def read_parameters(function: Callable[..., Any], injected: Collection[str]) -> dict[str, Parameter]:
-    """Read the parameters a user may give: keyword-only ones that are not filled in by the machinery."""
+    """Read the parameters a user may give off a signature: keyword-only ones that are not `injected`."""
     hints = typing.get_type_hints(function)
     about = _parse_argument_docs(inspect.getdoc(function) or "")
     return {
@@ -291,33 +298,33 @@ def read_parameters(function: Callable[..., Any], injected: Collection[str]) -> 
 
 
 def _parse_argument_docs(doc: str) -> dict[str, str]:
-    """Read `name: text` entries of a docstring's Args section."""
-    found: dict[str, str] = {}
+    """Parse the `name: text` entries of a docstring's Args section."""
+    entries: dict[str, str] = {}
     name = None
     for line in doc.partition("Args:")[2].splitlines()[1:]:
         if not line.strip() or not line.startswith("    "):
             break
         if not line.startswith("        "):
             name, _, text = line.strip().partition(":")
-            found[name] = text.strip()
+            entries[name] = text.strip()
         elif name:
-            found[name] += " " + line.strip()
-    return found
+            entries[name] += " " + line.strip()
+    return entries
 
 
-def require_known_parameters(method: str, known: Collection[str], given: Collection[str]) -> None:
-    """Raise for the first parameter that the method lacks, with a suggestion and the list of those there are."""
-    for name in given:
+def require_known_parameters(method: str, known: Collection[str], names: Collection[str]) -> None:
+    """Raise ParameterUnknownError for the first name that the method does not take."""
+    for name in names:
         if name not in known:
             raise ParameterUnknownError(method, name, known)
 
 
 def suggest_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """Answer a misspelt argument of a function that passes unknown ones on to a method as its parameters."""
+    """Decorate a function that passes unknown arguments on to a method: suggest its own arguments, too."""
     arguments = inspect.signature(function).parameters
 
     @wraps(function)
-    def suggesting(*args: P.args, **kwargs: P.kwargs) -> R:
+    def call_with_suggestion(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
         except ParameterUnknownError as error:
@@ -326,14 +333,22 @@ def suggest_arguments(function: Callable[P, R]) -> Callable[P, R]:
                 raise
             raise NameUnknownError(f"unknown argument '{error.name}'; did you mean '{guess}'? ({error})") from None
 
-    return suggesting
+    return call_with_suggestion
 
 
-def bind_parameters(method: str, known: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Check and convert what was given."""
-    require_known_parameters(method, known, given)
-    bound = {name: known[name].parse(value, method) for name, value in given.items()}
-    for parameter in known.values():
+def bind_parameters(method: str, parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values, checked and converted to the types of the method's parameters.
+
+    Raises:
+        ParameterUnknownError: The method has no parameter of that name.
+        OptionError: A value does not fit its type, or a parameter without a default is missing.
+    """
+    require_known_parameters(method, parameters, values)
+    bound = {
+        name: (parameters[name].parse if isinstance(value, SpecText) else parameters[name].convert)(value, method)
+        for name, value in values.items()
+    }
+    for parameter in parameters.values():
         if parameter.default is inspect.Parameter.empty and parameter.name not in bound:
             raise OptionError(f"{method} needs the parameter '{parameter.name}': {parameter.about or parameter.kind}")
     return bound

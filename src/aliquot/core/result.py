@@ -117,7 +117,7 @@ def plain(value: Any) -> Any:
 
 
 def frame_of(rows: Sequence[Any], row_type: type) -> pl.DataFrame:
-    """Make a table of dataclass rows: one column a field, with its type even when there is no row.
+    """Return dataclass rows as a table: one column per field, typed even without rows.
 
     Columns annotated `str`, `int`, `float`, `bool` (or one of them or None) get that type; others that of their values.
 

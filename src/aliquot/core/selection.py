@@ -64,7 +64,7 @@ _DETAIL_TYPES: Mapping[str, tuple[tuple[type, ...], float, str]] = MappingProxyT
 
 
 def _validate_detail(name: str, value: object) -> None:
-    """Refuse details of a design that are of another kind than ours."""
+    """Raise DataError for a detail of a design with the wrong type or range."""
     kinds, most, expected = _DETAIL_TYPES[name]
     fits = isinstance(value, kinds) and not isinstance(value, bool)
     if not fits or (isinstance(value, (int, float)) and not -_ROUNDING <= value <= most + _ROUNDING):
@@ -183,7 +183,7 @@ class Selection(Shown):
         set_field(self, "details", MappingProxyType(others))
 
     def cell_probability(self, systems: Sequence[str]) -> FloatArray | None:
-        """Probabilities of the cells (items x systems) of an adaptive selection; None for others.
+        """Return cell probabilities (items x systems) of an adaptive selection; None for others.
 
         A system that went at rate r along the order has an item of size z (the utility) with probability
         1 - exp(-r z). Systems that the selection does not know get the item's own.
@@ -197,8 +197,8 @@ class Selection(Shown):
         return len(self.ids)
 
     def __repr__(self) -> str:
-        known = "with probabilities" if self.probability is not None else "without probabilities"
-        return f"Selection({len(self)} of {self.population} items by {self.method}, {known})"
+        suffix = "with probabilities" if self.probability is not None else "without probabilities"
+        return f"Selection({len(self)} of {self.population} items by {self.method}, {suffix})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Selection):
@@ -213,7 +213,7 @@ class Selection(Shown):
     __hash__ = None  # type: ignore[assignment]
 
     def to_frame(self) -> pl.DataFrame:
-        """One row per chosen item: id, rank, utility, probability, weight, cost, stratum."""
+        """Return one row per chosen item: id, rank, utility, probability, weight, cost, stratum."""
         columns: dict[str, Any] = {"id": list(self.ids), "rank": np.arange(1, len(self) + 1)}
         for name in ("utility", "probability", "weight", "cost"):
             value = getattr(self, name)
@@ -235,7 +235,7 @@ class Selection(Shown):
         return (View.of_frame("items", self.to_frame(), columns),)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values."""
+        """Return everything as plain values."""
         return {
             "method": self.method,
             "population": self.population,
@@ -245,7 +245,7 @@ class Selection(Shown):
         }
 
     def of(self, evalset: EvalSet) -> EvalSet:
-        """Return the chosen items of `evalset`, in the set's order; other data than it was made from are refused."""
+        """Return the chosen items of `evalset`, in the set's order; warn if the data are not those it was made from."""
         for note in self.check(evalset):
             warnings.warn(note, AliquotWarning, 2)
         return evalset.keep(items=list(self.ids))
@@ -312,21 +312,21 @@ class Selection(Shown):
         if not entries:
             raise FormatError(f"{path}: the file is empty; a selection has one line per chosen item")
         ids = unify_ids(ids)
-        order = sorted(range(len(ids)), key=lambda at: entries[at].get("rank", at))
-        ids, entries = [ids[at] for at in order], [entries[at] for at in order]
+        order = sorted(range(len(ids)), key=lambda row: entries[row].get("rank", row))
+        ids, entries = [ids[row] for row in order], [entries[row] for row in order]
         _require_whole(path, ids, entries)
         try:
-            found = _build_selection(ids, entries)
+            selection = _build_selection(ids, entries)
         except (DataError, OptionError) as error:
             raise FormatError(f"{path}: {error}") from None
         _require_unedited(path, ids, entries)
-        return found
+        return selection
 
 
 def compute_cell_probability(
     size: FloatArray, probability: FloatArray, rates: Mapping[str, float | None], systems: Sequence[str]
 ) -> FloatArray:
-    """1 - exp(-rate size) for items x systems; 1 where a rate is None, the item's own where a system has no rate.
+    """Return inclusion probabilities, items x systems: 1 - exp(-rate size).
 
     >>> compute_cell_probability(np.ones(1), np.array([0.5]), {"A": 1.0, "B": None}, ["A", "B", "C"]).round(3).tolist()
     [[0.632, 1.0, 0.5]]
@@ -344,16 +344,16 @@ _SEAL_FIELDS = (*_OLD_SEAL_FIELDS, "utility", "population", "method", "details",
 
 
 def _compute_seal(ids: Iterable[ItemId], entries: Iterable[Mapping[str, Any]], names: Sequence[str]) -> str:
-    """Eight hexadecimal digits of what was chosen, and of the entries that estimates depend on."""
-    told = [
+    """Return a digest of the ids and the entries that estimates depend on, 8 hexadecimal digits."""
+    sealed = [
         [str(item), entry.get("rank"), *(_normalise_numbers(entry.get(name)) for name in names)]
         for item, entry in zip(ids, entries, strict=True)
     ]
-    return hashlib.blake2b(msgspec.json.encode(told, order="sorted"), digest_size=4).hexdigest()
+    return hashlib.blake2b(msgspec.json.encode(sealed, order="sorted"), digest_size=4).hexdigest()
 
 
 def _normalise_numbers(value: Any) -> Any:
-    """Write 1 and 1.0 alike: other programs save the one as the other."""
+    """Return numbers as floats: other programs write 1 for 1.0."""
     if isinstance(value, Mapping):
         return {str(key): _normalise_numbers(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -362,7 +362,7 @@ def _normalise_numbers(value: Any) -> Any:
 
 
 def _find_edit(ids: list[ItemId], entries: list[dict[str, Any]], written: Mapping[str, Any]) -> str | None:
-    """Say what was edited after a selection was written, as far as that can be told; None where nothing was."""
+    """Return what was edited after the selection was written; None if nothing was."""
     sealed = "seal" in written
     if written.get("seal" if sealed else "digest") == _compute_seal(
         ids, entries, _SEAL_FIELDS if sealed else _OLD_SEAL_FIELDS
@@ -376,7 +376,7 @@ def _find_edit(ids: list[ItemId], entries: list[dict[str, Any]], written: Mappin
 
 
 def _require_whole(path: str | Path, ids: list[ItemId], entries: list[dict[str, Any]]) -> None:
-    """Refuse a file that has lost lines of a design; warn of other losses, and where nothing can be said."""
+    """Raise FormatError if lines of a design are missing; warn for other selections."""
     written: dict[str, Any] = next((entry["file"] for entry in entries if "file" in entry), {})
     ranks = [entry["rank"] for entry in entries if "rank" in entry]
     lacking = int(written["items"]) - len(ids) if isinstance(written.get("items"), int) else 0
@@ -397,7 +397,7 @@ def _require_whole(path: str | Path, ids: list[ItemId], entries: list[dict[str, 
 
 
 def _require_unedited(path: str | Path, ids: list[ItemId], entries: list[dict[str, Any]]) -> None:
-    """Refuse a design that was edited after it was written; warn of other changes."""
+    """Raise FormatError if a design was edited after it was written; warn for other selections."""
     written: dict[str, Any] = next((entry["file"] for entry in entries if "file" in entry), {})
     lines = written.get("items")
     lost = isinstance(lines, int) and lines > len(ids)  # is told already
@@ -415,11 +415,11 @@ def _require_unedited(path: str | Path, ids: list[ItemId], entries: list[dict[st
 
 def _build_selection(ids: list[ItemId], entries: list[dict[str, Any]]) -> Selection:
     def numbers(name: str) -> FloatArray | None:
-        given = [name in entry for entry in entries]
-        if not any(given):
+        present = [name in entry for entry in entries]
+        if not any(present):
             return None
-        if not all(given) and name != "utility":
-            raise DataError(f"item {ids[given.index(False)]!r} has no {name} although others have; give all or none")
+        if not all(present) and name != "utility":
+            raise DataError(f"item {ids[present.index(False)]!r} has no {name} although others have; give all or none")
         return np.array([entry.get(name) for entry in entries], dtype=np.float64)
 
     def labels(name: str) -> tuple[Any, ...] | None:

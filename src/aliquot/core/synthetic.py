@@ -8,10 +8,10 @@ partly shared by the outputs of an item. Texts are made of invented words, and l
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -20,8 +20,9 @@ from scipy.special import expit
 from aliquot.core import memory
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
-from aliquot.errors import OptionError, unknown_name
+from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.validation import at_least, between, invalid, one_of
 
 # -- Invented texts: references of made-up words, sources as their cipher, outputs that lose words as quality falls --
 
@@ -34,7 +35,7 @@ Tokens = list[IntArray]
 
 
 class TextMaker:
-    """Makes the texts of one campaign from one random generator."""
+    """Draws the texts of one campaign from one random generator."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -64,11 +65,11 @@ class TextMaker:
         """Encipher the references word by word: another language with the same lengths."""
         return self.joined([self._cipher[tokens][::-1] for tokens in references])
 
-    def outputs(self, references: Tokens, kept: FloatArray) -> list[str]:
-        """Keep each word of item i with probability kept[i]; the others are replaced or dropped."""
+    def outputs(self, references: Tokens, share: FloatArray) -> list[str]:
+        """Keep each word of item i with probability share[i]; replace or drop the others."""
         lengths = np.array([len(tokens) for tokens in references])
         flat = np.concatenate(references)
-        keep = self._rng.random(len(flat)) < np.repeat(kept, lengths)
+        keep = self._rng.random(len(flat)) < np.repeat(share, lengths)
         dropped = ~keep & (self._rng.random(len(flat)) < 0.4)
         words = np.where(keep, flat, self._draw(len(flat)))
         ends = np.cumsum(lengths)[:-1]
@@ -84,13 +85,14 @@ class TextMaker:
 
 
 METRICS: Mapping[str, float] = MappingProxyType({"metricA": 0.6, "metricB": 0.45, "metricC": 0.25})
-PROTOCOLS = ("mqm", "da", "likert")
+Protocol = Literal["mqm", "da", "likert"]
+PROTOCOLS = get_args(Protocol)
 _DOMAINS = ("news", "social", "speech", "literary")
 
 
 @dataclass(frozen=True)
 class _World:
-    """The hidden truth of a campaign: what determines everything that is observed."""
+    """The latent variables of a campaign."""
 
     document: IntArray
     domain: IntArray
@@ -102,7 +104,7 @@ def synthetic(
     items: int = 400,
     systems: int = 8,
     *,
-    protocol: str = "mqm",
+    protocol: Protocol = "mqm",
     metrics: Mapping[str, float] | None = None,
     document_length: float = 6.0,
     domains: int = 3,
@@ -132,8 +134,8 @@ def synthetic(
     metrics = METRICS if metrics is None else metrics
     _validate_sizes(items, systems, document_length, domains, annotators, judgments_per_output)
     _validate_metrics(protocol, metrics)
-    if isinstance(seed, int) and seed < 0:
-        raise OptionError(f"seed={seed}: choose 0 or more")
+    if isinstance(seed, int):
+        at_least("seed", seed, 0)
     rng = np.random.default_rng(seed)
     world = _draw_world(items, systems, document_length, domains, rng)
     names = tuple(f"sys{number}" for number in range(1, systems + 1))
@@ -146,8 +148,8 @@ def synthetic(
         maker = TextMaker(rng)
         reference = maker.references(world.words)
         columns += [pl.Series("source", maker.sources(reference)), pl.Series("reference", maker.joined(reference))]
-        kept = expit(2.2 + 1.3 * world.quality)
-        outputs = pl.DataFrame({name: maker.outputs(reference, kept[:, at]) for at, name in enumerate(names)})
+        share = expit(2.2 + 1.3 * world.quality)
+        outputs = pl.DataFrame({name: maker.outputs(reference, share[:, column]) for column, name in enumerate(names)})
     return EvalSet(
         items=pl.DataFrame([pl.Series("id", np.arange(items)), *columns]),
         systems=names,
@@ -160,35 +162,32 @@ def synthetic(
 
 
 def _validate_metrics(protocol: str, metrics: Mapping[str, float]) -> None:
-    if protocol not in PROTOCOLS:
-        raise unknown_name("protocol", protocol, PROTOCOLS)
+    one_of("protocol", protocol, PROTOCOLS)
     for name, correlation in metrics.items():
         if name in ("", "human"):
             raise OptionError(
-                f"metrics= / --metrics: '{name}' is not a metric's name ('human' is people's); choose another"
+                f"`metrics`: '{name}' cannot name a metric ('human' is people's); choose another", "metrics"
             )
         if not -1.0 <= correlation <= 1.0:
-            raise OptionError(f"metric '{name}': the correlation {correlation} is not between -1 and 1")
+            raise invalid("metrics", f"{name}={correlation}", "give correlations from -1 to 1")
 
 
 def _validate_sizes(
     items: int, systems: int, document_length: float, domains: int, annotators: int, repeats: int
 ) -> None:
-    if items < 1 or systems < 1:
-        raise OptionError(f"a campaign needs at least one item and one system, not {items} and {systems}")
+    at_least("items", items, 1)
+    at_least("systems", systems, 1)
     memory.require_memory(
         items * (1500.0 + 600.0 * systems * (1 + repeats * (annotators > 0))),  # texts, scores and judgments as objects
         f"{items} items of {systems} systems",
         "make fewer",
     )
-    if not 0 <= document_length < math.inf:
-        raise OptionError(f"document_length={document_length}: choose a mean number of items, or 0 for no documents")
-    if not 0 <= domains <= len(_DOMAINS):
-        raise OptionError(f"domains={domains}: choose 0 to {len(_DOMAINS)}")
-    if annotators < 0:
-        raise OptionError(f"annotators={annotators}: choose 0 (scores without judgments) or more")
-    if annotators and not 1 <= repeats <= annotators:
-        raise OptionError(f"judgments_per_output={repeats}: choose 1 to {annotators}, the number of annotators")
+    at_least("document_length", document_length, 0, "give a mean number of items, or 0 for no documents")
+    between("domains", domains, 0, len(_DOMAINS))
+    at_least("annotators", annotators, 0, "give 0 (scores without judgments) or more")
+    if annotators:
+        remedy = f"give 1 to {annotators}, the number of annotators"
+        between("judgments_per_output", repeats, 1, annotators, remedy=remedy)
 
 
 def _draw_world(items: int, systems: int, document_length: float, domains: int, rng: np.random.Generator) -> _World:
@@ -229,7 +228,7 @@ def _build_item_columns(world: _World, document_length: float, domains: int) -> 
 def _simulate_judgments(
     world: _World, names: tuple[str, ...], protocol: str, annotators: int, repeats: int, rng: np.random.Generator
 ) -> tuple[Judgments | None, FloatArray]:
-    """Let annotators judge every output; the human score is the mean of each output's judgments."""
+    """Simulate judgments of every output, and the human score: the mean per output."""
     n, m = world.quality.shape
     if not annotators:
         return None, _rate_quality(world.quality, protocol, rng)

@@ -28,7 +28,7 @@ class PairTest:
 
 
 def join_names(names: Sequence[str], most: int = MAX_NAMES) -> str:
-    """Write names as a list in a sentence.
+    """Join names as in a sentence.
 
     >>> join_names(["A", "B", "C"]), join_names(list("ABCDE"))
     ('A, B and C', 'A, B, C and 2 more')
@@ -39,7 +39,7 @@ def join_names(names: Sequence[str], most: int = MAX_NAMES) -> str:
 
 
 def format_p(p: float, p_adjusted: float | None = None) -> str:
-    """Write a p-value, and the adjusted one where it reads differently.
+    """Format a p-value, with the adjusted one if it differs.
 
     >>> format_p(0.0034), format_p(1e-9), format_p(0.21), format_p(0.0034, 0.012)
     ('p = 0.003', 'p < 0.001', 'p = 0.21', 'p = 0.003, adjusted 0.012')
@@ -53,7 +53,7 @@ def format_p(p: float, p_adjusted: float | None = None) -> str:
 
 
 def format_probability(p: float) -> str:
-    """Write a probability; one that was computed is never 0% or 100%.
+    """Format a probability; never as 0% or 100%.
 
     >>> format_probability(0.58), format_probability(0.9999)
     ('58%', 'more than 99%')
@@ -67,7 +67,7 @@ def _compare_p(p: float) -> str:
 
 @dataclass(frozen=True)
 class Lead:
-    """Who leads: the systems of the first cluster, the first system below it, and the pair that tells them apart."""
+    """The leading systems: the first cluster, the first system below it, and the test between them."""
 
     leaders: tuple[str, ...]
     following: str | None
@@ -82,7 +82,7 @@ class Lead:
 
     @property
     def sentence(self) -> str:
-        """Who leads, as a clause without a full stop."""
+        """The lead as a clause without a full stop."""
         first = self.leaders[0]
         if not self.testable:
             return "No difference between systems can be tested (the notes say why)"
@@ -103,7 +103,7 @@ class Lead:
 def find_lead(
     systems: Sequence[str], clusters: Sequence[int], tests: Sequence[PairTest], *, alpha: float, method: str = "bh"
 ) -> Lead:
-    """Find who leads from systems (best first), their clusters and the tests of all pairs.
+    """Find the leading systems from systems (best first), their clusters and the tests of all pairs.
 
     A single leader is the best only if all its pairs are significant, adjusted over the M - 1 of them by `method`
     or, as the tables show them, over all pairs (max-t values are taken as they are): by Benjamini-Hochberg either can
@@ -122,8 +122,8 @@ def find_lead(
     if len(leaders) == 1 and below:
         own = {test.b: test for test in testable if test.a == leaders[0]}
         p = np.array([own[name].p_adjusted if method == "maxt" else own[name].p for name in below if name in own])
-        held = p if method == "maxt" else adjust_p_values(p, method)
+        adjusted = p if method == "maxt" else adjust_p_values(p, method)
         tested = [name for name in below if name in own]
-        sure = {n for n, value in zip(tested, held, strict=True) if min(value, own[n].p_adjusted) < alpha}
+        sure = {n for n, value in zip(tested, adjusted, strict=True) if min(value, own[n].p_adjusted) < alpha}
         rivals = tuple(name for name in below if name not in sure)
     return Lead(leaders, below[0] if below else None, pair, rivals, bool(testable))

@@ -11,7 +11,7 @@ from aliquot.core import escape
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Write a number with `digits` significant digits, '-' where undefined.
+    """Format a number with `digits` significant digits; '-' if undefined.
 
     >>> number(0.123456), number(1234.5), number(float("nan")), number(-0.0), number(99.96)
     ('0.123', '1234', '-', '0', '100.0')
@@ -26,12 +26,12 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def fixed(value: float | None, places: int = 3) -> str:
-    """Write a number with fixed places, '-' where undefined."""
+    """Format a number with fixed places; '-' if undefined."""
     return "-" if value is None or math.isnan(value) else f"{value:.{places}f}"
 
 
 def scientific(value: float | None) -> str:
-    """Write a number that is very large or small, '-' where undefined.
+    """Format a very large or small number; '-' if undefined.
 
     >>> scientific(-1.5e150), scientific(float("nan"))
     ('-1.500e+150', '-')
@@ -40,7 +40,7 @@ def scientific(value: float | None) -> str:
 
 
 def percent(share: float) -> str:
-    """Write a share as a percentage that never rounds to 0 or 100 unless it is.
+    """Format a share as a percentage; only exact 0 and 1 become 0% and 100%.
 
     >>> percent(1.0), percent(0.9996), percent(0.5), percent(0.0002)
     ('100%', '99.9%', '50%', '<0.1%')

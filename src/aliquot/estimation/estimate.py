@@ -15,7 +15,7 @@ import polars as pl
 from aliquot.core import memory
 from aliquot.core.evalset import EvalSet
 from aliquot.core.plausibility import plausibility_notes
-from aliquot.core.registry import Spec, merge_parameters, parse_spec, suggest_arguments
+from aliquot.core.registry import Spec, parse_spec, suggest_arguments
 from aliquot.core.result import Result, signature
 from aliquot.core.selection import Selection
 from aliquot.core.verdict_words import Lead, PairTest, find_lead
@@ -318,7 +318,7 @@ def estimate(
     adjust = choose_adjustment(adjust, rule)
     memory.require_pair_memory(data.n_systems)
     campaigns = as_evalsets(past)
-    spec = auto_estimator(merge_parameters(parse_spec(method), parameters), past=bool(campaigns))
+    spec = auto_estimator(parse_spec(method).with_parameters(parameters), past=bool(campaigns))
     name, selected = human or data.human, None if selection is None else selection.ids
     missing = missing_cells(data, human, selection)
     if strict:

@@ -311,7 +311,8 @@ def whole_pool(evalset: EvalSet, scores: FloatArray, selection: Selection) -> tu
 
 def require_known_of_pool(data: EvalSet, pool: EvalSet, spec: Spec) -> None:
     """Refuse metrics named for an estimate that are there for the first stage's items only."""
-    asked = str(spec.parameters.get("metrics", "")).split("|")
+    asked = spec.parameters.get("metrics", ())
+    asked = asked.split("|") if isinstance(asked, str) else asked
     partial = [name for name in asked if name in data.scores and name not in pool.scores]
     if partial:
         raise OptionError(

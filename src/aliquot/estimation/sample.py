@@ -315,7 +315,7 @@ class Estimator(RegistryEntry):
 
     def run(self, sample: Sample, given: Mapping[str, Any]) -> Fitted:
         """Call it with the user's parameters."""
-        return self.function(sample, **self.bound(given))
+        return self.function(sample, **self.bind(given))
 
 
 ESTIMATORS: dict[str, Estimator] = {}

@@ -36,7 +36,7 @@ class _Readable(Protocol):
 
 
 def download_file(url: str, target: Path) -> Path:
-    """Download `url` to `target`; an interrupted try leaves `target.part`, which the next one goes on with."""
+    """Download `url` to `target`; an interrupted download leaves `target.part` and is resumed."""
     if target.exists():
         return target
     part = target.with_name(target.name + ".part")
@@ -49,7 +49,7 @@ def download_file(url: str, target: Path) -> Path:
 
 
 def _download_with_resume(url: str, part: Path) -> str | None:
-    """Try a few times, each going on where the last one broke off; return the checksum the server gave, if any."""
+    """Download with retries that resume; return the server's checksum, if any."""
     for last in [False] * (_MAX_TRIES - 1) + [True]:
         try:
             return _download_once(url, part)
@@ -102,13 +102,13 @@ def _copy_response(response: _Readable, sink: IO[bytes], start: int, length: int
 
 
 def _read_checksum(headers: http.client.HTTPMessage) -> str | None:
-    """MD5 in hexadecimal from Google's `x-goog-hash` or the standard `Content-MD5`, where the server gives one."""
+    """Return the MD5 from the header `x-goog-hash` or `Content-MD5` in hexadecimal; None without one."""
     for field in ",".join(headers.get_all("x-goog-hash") or ()).split(","):
         name, _, value = field.strip().partition("=")
         if name == "md5":
             return base64.b64decode(value).hex()
-    given = headers.get("Content-MD5")
-    return base64.b64decode(given).hex() if given else None
+    standard = headers.get("Content-MD5")
+    return base64.b64decode(standard).hex() if standard else None
 
 
 def _compute_digest(path: Path, algorithm: str) -> str:
@@ -117,7 +117,7 @@ def _compute_digest(path: Path, algorithm: str) -> str:
 
 
 def unpack_archive(archive: Path, target: Path) -> Path:
-    """Unpack a .tgz archive to the folder `target`, which appears only when all of it is there."""
+    """Unpack a .tgz archive to the folder `target`, whole or not at all."""
     beside = make_temporary(target, folder=True)
     try:
         with gzip.open(archive) as plain, tarfile.open(fileobj=plain, mode="r|") as tar:
@@ -138,7 +138,7 @@ def unpack_archive(archive: Path, target: Path) -> Path:
 
 
 def _extract_members(tar: tarfile.TarFile, folder: Path) -> None:
-    """Extract files, folders and links, and refuse what would lie outside the folder."""
+    """Extract files, folders and links; raise for members outside the folder."""
     if hasattr(tarfile, "data_filter"):
         tar.extractall(folder, filter="data")
         return
@@ -160,7 +160,7 @@ _ARCHIVE_FOLDER = "mt-metrics-eval-v2"
 
 
 def is_descriptor(text: str) -> bool:
-    """Tell a descriptor from a path.
+    """Return whether a text is a descriptor, not a path.
 
     >>> is_descriptor("wmt23/en-de"), is_descriptor("wmt23"), is_descriptor("data/wmt23.jsonl")
     (True, True, False)
@@ -169,20 +169,22 @@ def is_descriptor(text: str) -> bool:
 
 
 def locate_data(descriptor: str, pair: str | None = None) -> tuple[Path, str | None]:
-    """Return the test set's folder and the pair, downloading the archive if it is nowhere on this machine."""
+    """Return the test set's folder and the pair; download the archive if it is not on this machine."""
     test_set, _, named = descriptor.partition("/")
     for root in _list_data_folders():
         for folder in (root / test_set, root / _ARCHIVE_FOLDER / test_set):
             if folder.is_dir():
                 return folder, named or pair
     if os.environ.get("ALIQUOT_DATA"):
-        there = [
+        available = [
             name
             for root in _list_data_folders()
             for folder in (root, root / _ARCHIVE_FOLDER)
             for name in _list_test_sets(folder)
         ]
-        raise unknown_name("test set", test_set, there, f"ALIQUOT_DATA={os.environ['ALIQUOT_DATA']} does not hold it")
+        raise unknown_name(
+            "test set", test_set, available, f"ALIQUOT_DATA={os.environ['ALIQUOT_DATA']} does not hold it"
+        )
     folder = _download_archive() / test_set
     if not folder.is_dir():
         raise unknown_name("test set", test_set, _list_test_sets(folder.parent))

@@ -41,12 +41,12 @@ PIPE_TIMEOUT = 10.0
 
 
 def require_readable(path: Path) -> None:
-    """Raise what a person needs to know when `path` cannot be opened at all."""
+    """Raise FormatError if `path` is missing or may not be read."""
     try:
-        there = path.exists()
+        exists = path.exists()
     except OSError as error:
         raise FormatError(f"{path}: {error.strerror or error}; check the path") from None
-    if not there:
+    if not exists:
         raise FormatError(f"{path}: no such file or folder; check the path ({_suggest_names(path)})")
     if not os.access(path, os.R_OK):
         raise FormatError(f"{path}: no permission to read it; change its permissions (chmod +r) or copy it")
@@ -67,7 +67,7 @@ def _suggest_names(path: Path) -> str:
 
 
 def read_bytes(path: Path | str) -> bytes:
-    """Read a file or standard input ("-"), undoing gzip by content; text in UTF-16 with its mark becomes UTF-8.
+    """Read a file or standard input ("-"); gzip is unpacked, and UTF-16 with a byte-order mark becomes UTF-8.
 
     What does not fit into half of the memory is refused: a file by its size, a stream or packed data as it grows.
     """
@@ -103,7 +103,7 @@ def _refuse_endless_stdin() -> None:
 
 
 def _read_content(path: Path) -> bytes:
-    """Read a file, or all that comes through a pipe such as `<(zcat data.gz)`."""
+    """Read a file, or a pipe such as `<(zcat data.gz)` to its end."""
     about = path.stat()
     _refuse_device(about, path, terminal=_is_terminal(path))
     if stat.S_ISFIFO(about.st_mode):
@@ -114,13 +114,13 @@ def _read_content(path: Path) -> bytes:
 
 
 def require_file(path: Path) -> None:
-    """Refuse what cannot be read in parts and more than once: folders, devices and pipes."""
+    """Raise FormatError for folders, devices and pipes: they cannot be read in parts and more than once."""
     if not path.is_file():
         raise FormatError(f"{path}: is not a file but a folder, a device or a pipe; write its content to a file first")
 
 
 def _refuse_device(about: os.stat_result, path: Path | str, *, terminal: bool) -> None:
-    """Refuse devices, which may never end (/dev/zero); a terminal and /dev/null end."""
+    """Raise FormatError for devices, which may never end (/dev/zero); terminals and /dev/null are allowed."""
     endless = stat.S_ISCHR(about.st_mode) and not terminal and not os.path.samestat(about, Path(os.devnull).stat())
     if endless or stat.S_ISBLK(about.st_mode):
         name = "standard input" if str(path) == STDIN else path
@@ -141,7 +141,7 @@ def _is_terminal(path: Path) -> bool:
 
 
 def _read_pipe(path: Path) -> bytes:
-    """Read a named pipe to its end; when nobody opens it for writing, say so after a while instead of waiting on."""
+    """Read a named pipe to its end; raise FormatError if nobody opens it for writing within PIPE_TIMEOUT."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # does not wait for a writer
     with io.FileIO(handle) as pipe:
         until = time.monotonic() + PIPE_TIMEOUT
@@ -155,11 +155,11 @@ def _read_pipe(path: Path) -> bytes:
         return _read_bounded(pipe, path, first)
 
 
-def _read_bounded(stream: BinaryIO | io.RawIOBase | gzip.GzipFile, path: Path | str, begun: bytes = b"") -> bytes:
-    """Read to the end, and stop where more comes than fits."""
+def _read_bounded(stream: BinaryIO | io.RawIOBase | gzip.GzipFile, path: Path | str, start: bytes = b"") -> bytes:
+    """Read a stream to its end; raise FormatError if it exceeds half of the memory."""
     limit = memory.available_memory() // 2
     content = io.BytesIO()  # its value is taken without a copy
-    content.write(begun)
+    content.write(start)
     while block := stream.read(_BLOCK_SIZE):
         content.write(block)
         if content.tell() > limit:
@@ -168,7 +168,7 @@ def _read_bounded(stream: BinaryIO | io.RawIOBase | gzip.GzipFile, path: Path | 
 
 
 def limit_size(count: int, path: Path | str) -> None:
-    """Refuse content of more bytes than half of the memory: a reader needs as much again, or more."""
+    """Raise FormatError for more bytes than half of the memory: a reader needs as much again."""
     limit = memory.available_memory() // 2
     if count > limit:
         raise _build_size_error(path, limit)
@@ -192,7 +192,7 @@ def _gunzip(raw: bytes, path: Path | str) -> bytes:
 
 
 def refuse_utf16(raw: bytes, path: Path | str) -> None:
-    """Raise for text in UTF-16 without its mark, which would be read as gibberish."""
+    """Raise FormatError for UTF-16 without a byte-order mark."""
     start = raw[:400]
     if start.count(0) > len(start) // 4:  # every other byte of Latin text is 0
         order = "le" if start[1:2] == b"\0" else "be"
@@ -203,7 +203,7 @@ def refuse_utf16(raw: bytes, path: Path | str) -> None:
 
 
 def decode_text(raw: bytes, path: Path | str) -> str:
-    """Decode UTF-8, naming the line of the first byte that is not."""
+    """Decode UTF-8; raise FormatError with the line of the first invalid byte."""
     refuse_utf16(raw, path)
     try:
         return raw.decode("utf-8")
@@ -216,7 +216,7 @@ def decode_text(raw: bytes, path: Path | str) -> str:
 
 
 def _find_broken_line(raw: bytes) -> int:
-    """Line of the first byte that is not UTF-8; a JSON decoder counts from the start of the string it stands in."""
+    """Return the line of the first byte that is not UTF-8; JSON decoders count from the start of its string."""
     try:
         raw.decode()
     except UnicodeDecodeError as error:
@@ -225,15 +225,15 @@ def _find_broken_line(raw: bytes) -> int:
 
 
 def decode_json(raw: bytes | str, where: str, remedy: str) -> Any:
-    """Decode one JSON document; an error says where, what is wrong with it and the remedy.
+    """Decode one JSON document; raise FormatError with `where` and `remedy` if it is not valid.
 
     >>> decode_json(b'{"a": [1, 2]}', "x.json", "")
     {'a': [1, 2]}
     """
     try:
-        found = msgspec.json.decode(raw)
+        value = msgspec.json.decode(raw)
         text = raw.encode() if isinstance(raw, str) else raw
-        require_unique_keys(text, count_keys(found), [(where, text)])
+        require_unique_keys(text, count_keys(value), [(where, text)])
     except RecursionError:
         raise FormatError(f"{where}: nested too deeply to be JSON of aliquot; {remedy}") from None
     except UnicodeDecodeError as error:
@@ -242,7 +242,7 @@ def decode_json(raw: bytes | str, where: str, remedy: str) -> Any:
         raise FormatError(f"{where}{line}: not valid UTF-8 ({error.reason}); save the file as UTF-8") from None
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise FormatError(f"{where}: not valid JSON ({error}); {remedy}") from None
-    return found
+    return value
 
 
 def count_keys(value: Any) -> int:
@@ -257,7 +257,7 @@ def count_keys(value: Any) -> int:
 
 
 def require_unique_keys(raw: bytes, keys: int, parts: Iterable[tuple[str, bytes]]) -> None:
-    """Refuse JSON that names a key twice in one object, of which decoders keep the last without a word.
+    """Raise FormatError for a key that occurs twice in a JSON object: decoders silently keep the last.
 
     `keys` is how many were decoded from the whole of `raw`. Every key stands before `":` in the text, so that equal
     counts prove that none was lost; only a text in which they differ is read again, by its `parts`: where each stands,
@@ -277,7 +277,7 @@ def require_unique_keys(raw: bytes, keys: int, parts: Iterable[tuple[str, bytes]
 
 
 def _count_written_keys(raw: bytes) -> int:
-    r"""Count the colons after a quote that ends a text; -1 where spaces or backslashes make that uncertain.
+    r"""Count the colons after a closing quote; -1 if spaces or backslashes make that uncertain.
 
     >>> _count_written_keys(b'{"a": {"b": "\\":"}}'), _count_written_keys(b'{"a" : 1}')
     (2, -1)
@@ -288,11 +288,11 @@ def _count_written_keys(raw: bytes) -> int:
     after_quote = before[kind == ord('"')]
     spaced = before[kind <= ord(" ")]
     while len(spaced):  # back over white space to what stands before it
-        at = text[spaced]
-        quotes = spaced[at == ord('"')]
+        before_space = text[spaced]
+        quotes = spaced[before_space == ord('"')]
         if ((text[quotes - 1] != _BACKSLASH) | (text[quotes - 2] == _BACKSLASH)).any():
             return -1
-        spaced = spaced[(at <= ord(" ")) & (spaced > 0)] - 1
+        spaced = spaced[(before_space <= ord(" ")) & (spaced > 0)] - 1
     within = after_quote[text[after_quote - 1] == _BACKSLASH]
     if (text[within - 2] == _BACKSLASH).any():  # a key that ends in a backslash
         return -1
@@ -300,7 +300,7 @@ def _count_written_keys(raw: bytes) -> int:
 
 
 def number_lines(raw: bytes, path: Path | str) -> Iterator[tuple[str, bytes]]:
-    """Yield where each line that is not empty stands, and its text."""
+    """Yield the position and the text of each line that is not empty."""
     for number, line in enumerate(raw.split(b"\n"), start=1):
         if line and not line.isspace():
             yield f"{path} line {number}", line

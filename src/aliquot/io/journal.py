@@ -26,7 +26,7 @@ _FIRST_LINE_START = b'{"signature":'
 
 
 def journal_path(output: Path) -> Path:
-    """Where the journal of an output file lies.
+    """Return the path of an output file's journal.
 
     >>> journal_path(Path("out.parquet")).name
     'out.parquet.part'
@@ -36,7 +36,7 @@ def journal_path(output: Path) -> Path:
 
 @dataclass
 class Journal:
-    """Finished units by key, in memory and, where there is a file, on disk.
+    """Finished units by key, in memory and, with a file, on disk.
 
     Attributes:
         done: what each unit gave.
@@ -51,7 +51,7 @@ class Journal:
     synced: bool = True
 
     def add(self, key: str, cells: list[dict[str, Any]], payload: bytes = b"") -> None:
-        """Remember a finished unit, and bytes that belong to it (which need a file)."""
+        """Add a finished unit, with its bytes (which need a file)."""
         self.done[key] = cells
         if self.file is None:
             return
@@ -62,7 +62,7 @@ class Journal:
         self.starts[key] = self.file.tell() - len(payload)
 
     def write(self, record: dict[str, Any], payload: bytes = b"") -> None:
-        """Append a line and the bytes after it, before anything else happens."""
+        """Append a line and the bytes after it, and sync."""
         if self.file is None:
             return
         whole = self.file.seek(0, os.SEEK_END)
@@ -90,7 +90,7 @@ class Journal:
 
 @contextmanager
 def open_journal(output: Path | None, signature: str) -> Iterator[Journal]:
-    """Open the journal beside an output file, with the units that an earlier, killed run finished.
+    """Open the journal beside an output file, with the units that an interrupted run finished.
 
     Without an output file, or with standard output or another stream, the journal is in memory only.
     """
@@ -117,7 +117,7 @@ def open_journal(output: Path | None, signature: str) -> Iterator[Journal]:
 
 
 def _open_file(path: Path) -> BinaryIO:
-    """Open for reading and writing, created where it is missing."""
+    """Open a file for reading and appending."""
     try:
         file = path.open("a+b")
         file.seek(0)
@@ -128,7 +128,7 @@ def _open_file(path: Path) -> BinaryIO:
 
 @contextmanager
 def _lock_journal(path: Path) -> Iterator[None]:
-    """Wait until no other run writes the journal."""
+    """Hold the journal's lock; wait while another run holds it."""
     with ExitStack() as stack:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -139,14 +139,14 @@ def _lock_journal(path: Path) -> Iterator[None]:
 
 
 def _write_all(handle: int, content: bytes) -> None:
-    """Write past Python's buffer: what a full disk refused must not be tried again when the file is closed."""
+    """Write unbuffered, so that closing the file does not retry what a full disk refused."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(handle, rest) :]
 
 
 def build_journal_error(path: object, error: OSError) -> OutputError:
-    """Build the error for a journal, or a file beside it, that the disk does not take."""
+    """Build the error for a journal, or a file beside it, that cannot be written."""
     place = path if isinstance(path, str | Path) else "temporary file"  # one without a name has a number
     return OutputError(
         f"{place}: cannot keep the journal of finished work ({error.strerror or error}); free space, or choose another "
@@ -155,7 +155,7 @@ def build_journal_error(path: object, error: OSError) -> OutputError:
 
 
 def _read_units(journal: Journal, file: BinaryIO, path: Path, signature: str) -> int:
-    """Fill in the finished units of the same run; return the length of the part of the file that is whole."""
+    """Read the finished units of the same run; return the length of the valid part of the file."""
     line = file.readline()
     if not line.endswith(b"\n") and (line.startswith(_FIRST_LINE_START) or _FIRST_LINE_START.startswith(line)):
         return 0  # killed at its first line
@@ -178,7 +178,7 @@ def _read_units(journal: Journal, file: BinaryIO, path: Path, signature: str) ->
 
 
 def _decode_line(line: bytes) -> dict[str, Any] | None:
-    """One whole line as an object; None where it is cut off or something else."""
+    """Decode a line; None if it is truncated or not an object."""
     if not line.endswith(b"\n"):
         return None
     try:
@@ -189,12 +189,12 @@ def _decode_line(line: bytes) -> dict[str, Any] | None:
 
 
 def _is_unit(record: dict[str, Any]) -> bool:
-    """Whether a line is a finished unit, every part of it of the right kind."""
+    """Return whether a record is a finished unit with fields of the right types."""
     cells, size = record.get("cells"), record.get("bytes", 0)
     rows = isinstance(cells, list) and all(isinstance(cell, dict) for cell in cells)
     return isinstance(record.get("key"), str) and rows and type(size) is int and 0 <= size < 1 << 40
 
 
 def _restore_nan(cell: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no NaN: what was written as null was undefined."""
+    """Replace None by NaN, which JSON cannot hold."""
     return {name: float("nan") if value is None else value for name, value in cell.items()}

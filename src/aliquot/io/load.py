@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
@@ -43,11 +43,12 @@ from aliquot.io.formats.table_files import (
     stack_tables,
     to_polars,
 )
-from aliquot.io.formats.tables import TableOptions
+from aliquot.io.formats.tables import TableOptions, Wide
 from aliquot.io.parquet_seal import PARQUET_ERRORS, require_intact, silence_panics
 from aliquot.io.writing import resolve_ending
+from aliquot.validation import invalid, one_of
 
-FORMATS = (
+Format = Literal[
     "items",
     "mtme",
     "mqm",
@@ -57,21 +58,27 @@ FORMATS = (
     "campaign",
     "pearmut",
     "appraise",
-    *annotation_tools.TOOLS,
-)
+    "label-studio",
+    "prodigy",
+    "potato",
+    "argilla",
+]
+FORMATS: tuple[Format, ...] = get_args(Format)
+LongTable = Literal["scores", "judgments"]
+"""What a long table holds, one row for each."""
 
 JudgmentSource = str | Path | EvalSet | Judgments | Table
 
 
 @dataclass(frozen=True)
 class _LoadOptions:
-    """The options of `load`, which describes them; `absent` is as in `TableOptions`."""
+    """The options of `load`; `absent` is as in `TableOptions`."""
 
-    format: str | None = None
+    format: Format | None = None
     human: str | None = None
     lower_is_better: Sequence[str] = ()
     columns: Mapping[str, str] | None = None
-    wide: str | None = None
+    wide: Wide | None = None
     score_name: str | None = None
     answer: str | None = None
     pair: str | None = None
@@ -81,8 +88,8 @@ class _LoadOptions:
     absent: Absent | None = None
 
     def __post_init__(self) -> None:
-        if self.format is not None and self.format not in FORMATS:
-            raise unknown_name("format", self.format, FORMATS)
+        if self.format is not None:
+            one_of("format", self.format, FORMATS)
 
     @property
     def table(self) -> TableOptions:
@@ -91,12 +98,12 @@ class _LoadOptions:
 
 def load(
     path: str | Path | Table,
-    format: str | None = None,  # noqa: A002  (the public name users expect)
+    format: Format | None = None,  # noqa: A002  (the public name users expect)
     human: str | None = None,
     *,
     lower_is_better: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
-    wide: str | None = None,
+    wide: Wide | None = None,
     score_name: str | None = None,
     answer: str | None = None,
     pair: str | None = None,
@@ -143,14 +150,14 @@ def load_judgments(
     source: JudgmentSource | Sequence[JudgmentSource],
     *,
     columns: Mapping[str, str] | None = None,
-    wide: str | None = None,
+    wide: Wide | None = None,
     lower_is_better: Sequence[str] = (),
     answer: str | None = None,
-    format: str | None = None,  # noqa: A002
+    format: Format | None = None,  # noqa: A002
     mqm_weights: mqm.MQMWeights | None = None,
     key: str | Path | None = None,
 ) -> Judgments:
-    r"""Load the judgments of any file that may hold some, or of a Polars or pandas table, or of several of these.
+    r"""Load judgments from one or several files or Polars or pandas tables.
 
     Rows of several sources stand in the order given; a column that one of them lacks is empty there. A file without
     single judgments gives its human score (or its only score) as judgments without an annotator.
@@ -184,7 +191,7 @@ def load_with_judgments(
     key: str | Path | None = None,
     **options: Any,
 ) -> tuple[EvalSet, Judgments]:
-    """Load data and, from one or several files apart, judgments, with the same options of `load`.
+    """Load data, and judgments from separate files, with shared options of `load`.
 
     A column or score that an option names must be in at least one of the files. The options format, human, pair and
     score_name are about the data, `answer` and `key` about the judgments.
@@ -198,7 +205,7 @@ def load_with_judgments(
 def _load_judgment_sources(
     source: JudgmentSource | Sequence[JudgmentSource], options: _LoadOptions, in_data: Absent | None = None
 ) -> Judgments:
-    """Load one source or several; what an option names must be in one of them, or in the data (`in_data`)."""
+    """Load one or several sources; columns that options name must be in one of them, or in the data (`in_data`)."""
     sources: list[Any] = list(source) if isinstance(source, (list, tuple)) else [source]
     if not sources:
         raise OptionError("judgments are an empty list; give at least one file or table")
@@ -215,9 +222,9 @@ def _load_judgment_sources(
 
 
 def _list_absent(columns: Mapping[str, str] | None) -> Absent:
-    """Every column asked for, which only a table can have."""
+    """Return the error for each column asked for, to be raised if no table has it."""
     return {
-        f"{role}={name}": FormatError(f"no column '{name}': none of the files is a table that has it; check --columns")
+        f"{role}={name}": FormatError(f"no column '{name}': none of the files is a table that has it; check `columns`")
         for role, name in (columns or {}).items()
     }
 
@@ -281,7 +288,7 @@ def _apply_options(evalset: EvalSet, options: _LoadOptions) -> EvalSet:
 
 @contextmanager
 def _prefix_errors(path: Path | str) -> Iterator[None]:
-    """Put the path before every message about the data that does not name it yet."""
+    """Prefix messages about the data with the path, unless they name it."""
     name = campaign.without_password(path)
     try:
         yield
@@ -324,7 +331,7 @@ def _read_source(path: Path | str, options: _LoadOptions, key: Key | None) -> Ev
         reader = {"pearmut": pearmut.read, "appraise": appraise.read}.get(kind, annotation_tools.read)
         return reader(raw, path, key, options.mqm_weights)
     if key is not None:
-        raise OptionError(f"--key {options.key}: {path} names its items and systems ({kind}); leave --key out")
+        raise invalid("key", str(options.key), f"{path} names its items and systems ({kind}): leave it out")
     if raw.startswith(PARQUET_MAGIC):
         return _read_parquet(raw, path, options)
     if kind == "items":
@@ -384,7 +391,7 @@ def _build_parquet_error(path: Path | str, error: Exception) -> FormatError:
 
 
 def read_plain_table(path: str | Path) -> pl.DataFrame | None:
-    """Return the table that a file holds as it is, or None where the file holds data of another format."""
+    """Return the table in a file unchanged; None for files of other formats."""
     if path != STDIN and campaign.is_campaign(path):
         return campaign.read_judgments(path)
     raw = read_bytes(path)
@@ -393,7 +400,7 @@ def read_plain_table(path: str | Path) -> pl.DataFrame | None:
 
 
 def detect_format(raw: bytes, path: Path | str = "data") -> str:
-    r"""Tell the format of a file's content.
+    r"""Return the format of a file's content.
 
     >>> detect_format(b'{"i": 0, "scores": {}}'), detect_format(b"item,system,metric,value\n")
     ('items', 'table')
@@ -419,31 +426,31 @@ def detect_format(raw: bytes, path: Path | str = "data") -> str:
         return annotation_tools.detect_header_tool(header.split("\t" if "\t" in header else ",")) or "table"
     raise FormatError(
         f"{path} line 1: neither a JSON object nor a table header: '{header[:60]}'; "
-        "see docs/formats.md for what can be read, or name it with --format"
+        "see docs/formats.md for what can be read, or name it with `format`"
     )
 
 
 def _detect_json_format(fields: dict[str, Any]) -> str:
-    for name, told in (("summeval", summeval), ("pearmut", pearmut), ("appraise", appraise)):
-        if told.looks_like(fields):
+    for name, reader in (("summeval", summeval), ("pearmut", pearmut), ("appraise", appraise)):
+        if reader.looks_like(fields):
             return name
     return annotation_tools.detect_tool(fields) or ("table" if is_table_record(fields) else "items")
 
 
 def _decode_first_object(raw: bytes) -> dict[str, Any]:
-    """Return the first JSON object of JSON lines or of an array; empty where it cannot be read."""
+    """Decode the first JSON object of JSON lines or an array; empty if it is not valid."""
     text = raw[: 1 << 24].lstrip()
     if text[:1] == b"{" and b"\n" not in text:
         text = raw.lstrip()  # one object, which may be longer
     try:
         if text[:1] == b"[" or text.split(b"\n", 1)[0].rstrip()[-1:] != b"}":  # an array, or an object of many lines
             start = text.removeprefix(b"[").lstrip()
-            found, _ = json.JSONDecoder().raw_decode(start.decode("utf-8", "ignore"))
+            first, _ = json.JSONDecoder().raw_decode(start.decode("utf-8", "ignore"))
         else:
-            found = msgspec.json.decode(text.split(b"\n", 1)[0])
+            first = msgspec.json.decode(text.split(b"\n", 1)[0])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
         return {}  # the reader will say what is wrong with it
-    return found if isinstance(found, dict) else {}
+    return first if isinstance(first, dict) else {}
 
 
 # -- flipping and naming the human score ---------------------------------------------------------------------------
@@ -456,7 +463,7 @@ def _flip_score(evalset: EvalSet, name: str, absent: Absent | None) -> EvalSet:
     criterion = next((c for c in criteria if name in (c, f"human_{c}")), None)
     of_judgments = judged is not None and (criterion is not None or name in ("human", "value"))
     if name not in evalset.scores and not of_judgments:
-        error = unknown_name("score", name, [*evalset.scores, *criteria], "check --lower-is-better / lower_is_better=")
+        error = unknown_name("score", name, [*evalset.scores, *criteria], "check `lower_is_better`")
         if absent is None:
             raise error
         absent[f"lower:{name}"] = error
@@ -477,19 +484,19 @@ def _flip_score(evalset: EvalSet, name: str, absent: Absent | None) -> EvalSet:
 
 
 def _is_human_mean(evalset: EvalSet) -> bool:
-    """Tell whether `human` is the mean of the judgments, so that it changes with them."""
+    """Return whether `human` is the mean of the judgments."""
     return np.array_equal(evalset.aggregate().scores["human"], evalset.scores["human"], equal_nan=True)
 
 
 def _set_human(evalset: EvalSet, human: str | None) -> EvalSet:
     if human is not None:
         if human not in evalset.scores:
-            raise unknown_name("score", human, evalset.scores, "use --human NAME / human=")
+            raise unknown_name("score", human, evalset.scores, "name it with `human`")
         return evalset.with_human(human)
     return evalset if evalset.human is not None else evalset.with_human(guess_human_score(evalset.scores))
 
 
-def save(evalset: EvalSet | Table, path: str | Path, *, what: str = "scores", pair: str | None = None) -> None:
+def save(evalset: EvalSet | Table, path: str | Path, *, what: LongTable = "scores", pair: str | None = None) -> None:
     """Save by the path's ending: .jsonl(.gz) and .parquet keep everything; .csv and .tsv a long table.
 
     A path without ending becomes an mt-metrics-eval folder; standard output ("-") gets item JSON lines, or the table of
@@ -512,13 +519,11 @@ def save(evalset: EvalSet | Table, path: str | Path, *, what: str = "scores", pa
         )
 
 
-def _build_long_table(evalset: EvalSet, what: str) -> pl.DataFrame:
-    if what == "scores":
+def _build_long_table(evalset: EvalSet, what: LongTable) -> pl.DataFrame:
+    if one_of("what", what, get_args(LongTable)) == "scores":
         if not evalset.scores:
             raise OptionError(f"{evalset.name}: there are no scores to write; .jsonl and .parquet keep everything else")
         return tables.build_long_scores(evalset)
-    if what == "judgments":
-        if evalset.judgments is None:
-            raise OptionError(f"{evalset.name}: there are no judgments to write; leave --what out for scores")
-        return evalset.judgments.table
-    raise unknown_name("kind of table", what, ["scores", "judgments"], "choose with --what / what=")
+    if evalset.judgments is None:
+        raise OptionError(f"{evalset.name}: there are no judgments to write; leave `what` out for scores")
+    return evalset.judgments.table

@@ -31,7 +31,7 @@ _POLL_SECONDS = 0.2  # seconds between two looks at a lock
 
 @dataclass(frozen=True)
 class LockOwner:
-    """A process, told apart from later ones with the same number by when it started.
+    """A process, identified by host, number and start time.
 
     Attributes:
         host: the machine.
@@ -47,12 +47,12 @@ class LockOwner:
 
     @property
     def here(self) -> bool:
-        """Whether it runs, or ran, on this machine."""
+        """Whether the process is of this machine."""
         return self.host == socket.gethostname()
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs; a process of another machine counts as running."""
+        """Whether the process still runs; processes of other machines count as running."""
         if not self.here or sys.platform == "win32":  # there is no harmless signal there
             return True
         try:
@@ -74,7 +74,7 @@ class LockOwner:
 
 
 def get_current_process() -> LockOwner:
-    """Return the owner that this process is.
+    """Return this process.
 
     >>> get_current_process().alive
     True
@@ -84,7 +84,7 @@ def get_current_process() -> LockOwner:
 
 
 def is_abandoned(token: str) -> bool:
-    """Tell whether a token is of a process of this machine that runs no more.
+    """Return whether a token is of a process of this machine that has ended.
 
     >>> is_abandoned(get_current_process().token), is_abandoned("no token")
     (False, False)
@@ -101,7 +101,7 @@ def _digest_host(host: str) -> str:
 
 
 def _get_start_time(pid: int) -> int | None:
-    """When a process started, by Linux's /proc; 0 where there is none, None where the process is gone or a zombie."""
+    """Return a process's start time from /proc: 0 without /proc, None if the process has ended or is a zombie."""
     if not sys.platform.startswith("linux"):
         return 0
     try:
@@ -115,7 +115,7 @@ def _get_start_time(pid: int) -> int | None:
 
 @contextmanager
 def hold_lock(path: Path, work: str) -> Iterator[None]:
-    """Hold the lock file `path` in the block; wait, and say for whom, while another process holds it.
+    """Hold the lock file `path` in the block; wait, with a note on its owner, while another process holds it.
 
     Args:
         path: the lock file, made here and removed at the end.
@@ -138,14 +138,14 @@ def hold_lock(path: Path, work: str) -> Iterator[None]:
 
 
 def _acquire(path: Path, work: str) -> int:
-    """Return the handle of the lock file, once it is locked and at its place."""
-    told: LockOwner | None = None
+    """Wait for the lock; return the handle of the locked file."""
+    reported: LockOwner | None = None
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         holder = _read_owner(handle)
         if not _try_lock(handle, holder):
             os.close(handle)
-            told = _report_wait(path, holder, told, work)
+            reported = _report_wait(path, holder, reported, work)
             time.sleep(_POLL_SECONDS)
         elif _is_same_file(path, handle):
             return handle
@@ -174,17 +174,17 @@ def _is_same_file(path: Path, handle: int) -> bool:
 
 
 def _read_owner(handle: int) -> LockOwner | None:
-    """Who wrote the file; None where nobody did, or not yet."""
+    """Return the owner written in the lock file; None if there is none."""
     with suppress(msgspec.MsgspecError, UnicodeDecodeError):
         os.lseek(handle, 0, os.SEEK_SET)
         return msgspec.json.decode(os.read(handle, 4096), type=LockOwner)
     return None
 
 
-def _report_wait(path: Path, holder: LockOwner | None, told: LockOwner | None, work: str) -> LockOwner | None:
-    """Say once for each holder what is waited for."""
-    if holder is None or holder == told:
-        return told
+def _report_wait(path: Path, holder: LockOwner | None, reported: LockOwner | None, work: str) -> LockOwner | None:
+    """Print a note once for each owner that is waited for; return the owner reported."""
+    if holder is None or holder == reported:
+        return reported
     if holder.here and holder.pid == os.getpid():
         raise OutputError(f"{path}: another run is writing it, in this very process; wait for that one")
     sys.stderr.write(

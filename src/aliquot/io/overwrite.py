@@ -24,7 +24,7 @@ _Key = tuple[int, int]
 
 @dataclass
 class _FileUse:
-    """What one run reads and is going to write, by device and inode (outputs that do not exist yet: by path)."""
+    """Inputs and outputs of a run, by device and inode (new outputs by path)."""
 
     inputs: dict[_Key, str] = field(default_factory=dict)
     folders: dict[_Key, str] = field(default_factory=dict)
@@ -38,7 +38,7 @@ _FILE_USE: ContextVar[_FileUse | None] = ContextVar("run", default=None)
 
 @contextmanager
 def protect_inputs() -> Iterator[None]:
-    """Refuse, within the block, to write over a file that is read in it; a block inside another belongs to that one.
+    """Refuse, within the block, to write over a file that is read in it; nested blocks are one.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "data.csv"
@@ -61,7 +61,7 @@ def protect_inputs() -> Iterator[None]:
 
 
 def register_input(path: Path | str | int) -> None:
-    """Remember a file or folder (or an open handle) that is about to be read."""
+    """Register a file, folder or open handle as an input of this run."""
     run = _FILE_USE.get()
     about = _stat_path(path)
     if run is None or about is None:
@@ -78,7 +78,7 @@ def register_input(path: Path | str | int) -> None:
 
 
 def register_output(path: Path | str) -> None:
-    """Remember a path that is going to be written, so that what is wrong with it is found before any work is done."""
+    """Register a path as an output of this run; raise OptionError if it cannot be one."""
     run = _FILE_USE.get()
     if run is None:
         return
@@ -96,7 +96,7 @@ def register_output(path: Path | str) -> None:
 
 
 def claim_stdout(name: str) -> None:
-    """Remember what is going to be printed alone: an output file ('-') or the document of --json; not both."""
+    """Register what is printed to standard output: an output file ('-') or a JSON document, not both."""
     run = _FILE_USE.get()
     if run is None:
         return
@@ -106,14 +106,14 @@ def claim_stdout(name: str) -> None:
 
 
 def allow_in_place(path: Path | str) -> None:
-    """Let this run write over this input: only for a verb whose help says so."""
+    """Allow this run to write over an input."""
     run, about = _FILE_USE.get(), _stat_path(path)
     if run is not None and about is not None:
         run.in_place.add((about.st_dev, about.st_ino))
 
 
 def refuse_overwrite(path: Path | str) -> None:
-    """Refuse to write over an input of this run, or into a folder that is one."""
+    """Raise OptionError if a path is an input of this run, or lies in a folder that is one."""
     run = _FILE_USE.get()
     if run is None or not (run.inputs or run.folders):
         return
@@ -134,7 +134,7 @@ def refuse_overwrite(path: Path | str) -> None:
 
 
 def is_stdout(path: Path | str | None) -> bool:
-    """Tell whether a path means standard output: '-', or one of the names that systems have for it.
+    """Return whether a path is standard output: '-', /dev/stdout and the like.
 
     >>> is_stdout("-"), is_stdout(Path("/dev/stdout")), is_stdout("out.csv"), is_stdout(None)
     (True, True, False, False)
@@ -143,7 +143,7 @@ def is_stdout(path: Path | str | None) -> bool:
 
 
 def is_stdout_claimed() -> bool:
-    """Tell whether this run writes a file to standard output, so that nothing else may be printed there."""
+    """Return whether this run writes a file to standard output."""
     run = _FILE_USE.get()
     return run is not None and is_stdout(run.printed)
 

@@ -33,21 +33,21 @@ _MAX_FOOTER = 1 << 24
 
 def fill_checksum(raw: bytes) -> bytes:
     """Fill in the checksum of a file whose metadata have `KEY: BLANK`."""
-    found = _find_checksum(raw)
-    if found is None:
+    match = _find_checksum(raw)
+    if match is None:
         return raw
-    start, end = found.span(1)
+    start, end = match.span(1)
     return raw[:start] + _compute_checksum(raw, start, end) + raw[end:]
 
 
 def require_intact(raw: bytes, path: Path | str) -> None:
-    """Refuse a file of ours in which a byte has changed."""
+    """Raise FormatError if a file of ours does not match its checksum."""
     if not _matches_checksum(raw) and _has_checksum(raw):
         raise _build_damage_error(path)
 
 
 def require_intact_file(path: Path | str) -> None:
-    """Refuse a file of ours in which a byte has changed, without holding it in memory."""
+    """Raise FormatError if a file of ours does not match its checksum; the file is memory-mapped."""
     with Path(path).open("rb") as file:
         if not os.fstat(file.fileno()).st_size:
             return
@@ -58,8 +58,8 @@ def require_intact_file(path: Path | str) -> None:
 
 
 def _matches_checksum(raw: bytes | mmap.mmap) -> bool:
-    found = _find_checksum(raw) if raw[:4] == b"PAR1" else None
-    return found is None or found.group(1) == _compute_checksum(raw, *found.span(1))
+    match = _find_checksum(raw) if raw[:4] == b"PAR1" else None
+    return match is None or match.group(1) == _compute_checksum(raw, *match.span(1))
 
 
 def _build_damage_error(path: Path | str) -> FormatError:
@@ -67,7 +67,7 @@ def _build_damage_error(path: Path | str) -> FormatError:
 
 
 def _has_checksum(source: bytes | Path) -> bool:
-    """Whether the metadata name the seal, and not just some text within the data; damaged metadata are ours, too."""
+    """Return whether the metadata hold a checksum; True if they are damaged."""
     try:
         with silence_panics():
             return CHECKSUM_KEY in pl.read_parquet_metadata(source)
@@ -76,9 +76,9 @@ def _has_checksum(source: bytes | Path) -> bool:
 
 
 def _find_checksum(raw: bytes | mmap.mmap) -> re.Match[bytes] | None:
-    """Find the last seal: texts within the data may hold one, too, and the metadata stand at the end."""
-    at = raw.rfind(CHECKSUM_KEY.encode(), max(0, len(raw) - _MAX_FOOTER))
-    return None if at < 0 else _CHECKSUM_PATTERN.match(raw, at)
+    """Return the last checksum: texts in the data may hold one, too, and the metadata come last."""
+    position = raw.rfind(CHECKSUM_KEY.encode(), max(0, len(raw) - _MAX_FOOTER))
+    return None if position < 0 else _CHECKSUM_PATTERN.match(raw, position)
 
 
 def _compute_checksum(raw: bytes | mmap.mmap, start: int, end: int) -> bytes:
@@ -97,7 +97,7 @@ _quiet: list[int] = []  # copies of standard error, one for each reader that has
 
 @contextmanager
 def silence_panics() -> Iterator[None]:
-    """Keep standard error to ourselves while Polars reads a file that may be damaged.
+    """Silence standard error while Polars reads a file that may be damaged.
 
     A panic of Polars is an exception, which becomes one line; Rust prints lines of its own before, straight to the
     file descriptor. Threads may read at the same time: the last one to end gives standard error back.

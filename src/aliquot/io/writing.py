@@ -38,7 +38,7 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux
 
 
 def write_bytes(path: Path | str, content: bytes) -> None:
-    """Write `content` whole or not at all; an ending in .gz compresses it."""
+    """Write `content` whole or not at all; compress it if the path ends in .gz."""
     if str(path).endswith(".gz"):
         content = gzip.compress(content, compresslevel=6, mtime=0)  # no time stamp: same data, same bytes
     _write_whole(path, content)
@@ -62,7 +62,7 @@ def _write_whole(path: Path | str, content: bytes | memoryview) -> None:
 
 @contextmanager
 def atomic_file(path: Path | str) -> Iterator[Path]:
-    """Give a temporary path beside `path`, which takes its place only when the block succeeds; not for streams.
+    """Yield a temporary path beside `path`, renamed to it if the block succeeds; not for streams.
 
     A full disk, a kill or an error inside the block leaves whatever stood at `path` intact and nothing else behind.
     """
@@ -82,7 +82,7 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(path: Path | str, keep: Iterable[Path] = ()) -> Iterator[Path]:
-    """Give a temporary folder, which takes the place of `path` only when the block succeeds.
+    """Yield a temporary folder, renamed to `path` if the block succeeds.
 
     Files of the old folder that `keep` names, relative to it, are in the new one, too; its other files go.
     """
@@ -105,13 +105,13 @@ def atomic_folder(path: Path | str, keep: Iterable[Path] = ()) -> Iterator[Path]
 
 
 def require_parent_folder(path: Path) -> None:
-    """Refuse a path in a folder that does not exist: a typing error should not become a folder."""
+    """Raise OutputError if the path's folder does not exist."""
     if not path.parent.exists():
         raise OutputError(f"{path}: the folder {path.parent} does not exist; create it first: mkdir -p '{path.parent}'")
 
 
 def require_writable_path(path: Path) -> None:
-    """Refuse a path that cannot be written, as far as that can be told before the work."""
+    """Raise OutputError if a path cannot be written, as far as that shows before the work."""
     if not is_stream(path):
         _require_writable_file(Path(os.path.realpath(path)))
 
@@ -134,33 +134,33 @@ def _build_write_error(path: Path | str, error: OSError) -> OutputError:
 
 @contextmanager
 def _hold_temporary(path: Path, *, folder: bool) -> Iterator[Path]:
-    """Give an empty file or folder beside `path` that is gone afterwards, whatever happens."""
-    made = make_temporary(path, folder=folder)
+    """Yield an empty file or folder beside `path`, and remove it afterwards."""
+    temporary = make_temporary(path, folder=folder)
     try:
-        yield made
+        yield temporary
     finally:
-        _remove(made)
+        _remove(temporary)
 
 
 def make_temporary(path: Path, *, folder: bool) -> Path:
-    """Make an empty file or folder beside `path`; its name says which process it belongs to."""
+    """Make an empty file or folder beside `path`, with this process in its name."""
     _remove_leftovers(path.parent)
     name = os.fsdecode(os.fsencode(path.name)[:_MAX_NAME_BYTES])
     prefix, suffix = f".{name}.aliquot-{get_current_process().token}-", ".tmp"
     if folder:
         return Path(tempfile.mkdtemp(dir=path.parent, prefix=prefix, suffix=suffix))
-    handle, made = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
+    handle, path_made = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
     os.close(handle)
-    return Path(made)
+    return Path(path_made)
 
 
 @cache  # once a process and folder: a cache folder holds many files
 def _remove_leftovers(folder: Path) -> None:
-    """Remove temporary files and folders whose process runs no more."""
+    """Remove temporary files and folders of processes that have ended."""
     with suppress(OSError):
         for entry in list(os.scandir(folder)):
-            found = _LEFTOVER.fullmatch(entry.name)
-            if found is not None and is_abandoned(found.group(1)):
+            match = _LEFTOVER.fullmatch(entry.name)
+            if match is not None and is_abandoned(match.group(1)):
                 _remove(Path(entry.path))
 
 
@@ -173,7 +173,7 @@ def _remove(path: Path) -> None:
 
 
 def _choose_mode(path: Path, new: int = 0o666) -> int:
-    """Return the mode of what is to be replaced, or what a newly created file would get."""
+    """Return the mode of the existing file, or of a new one."""
     if path.exists():
         return path.stat().st_mode & 0o777
     return new & ~_read_umask()
@@ -203,7 +203,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 
 def _swap_folders(new: Path, target: Path) -> None:
-    """Put a new folder in the place of another, in one step where the system can."""
+    """Replace a folder by another, atomically where the system can."""
     if not target.exists() or not any(target.iterdir()):
         new.replace(target)  # an empty folder is replaced, too
         return
@@ -232,7 +232,7 @@ def _exchange_paths(one: Path, other: Path) -> bool:
 
 
 def is_stream(path: Path | str) -> bool:
-    """Tell what is written to as it is: standard output ("-"), a pipe, a device, an open file (/dev/fd/3).
+    """Return whether a path is a stream: standard output ("-"), a pipe, a device, an open file (/dev/fd/3).
 
     >>> is_stream("-"), is_stream("/dev/null"), is_stream("/dev/fd/3"), is_stream("out.csv")
     (True, True, True, False)
@@ -249,7 +249,7 @@ def is_stream(path: Path | str) -> bool:
 
 
 def resolve_ending(path: Path | str, default: str) -> str:
-    """Return the name whose ending says the format: the path, or `default` for a stream whose name has no ending.
+    """Return the name whose ending gives the format: the path, or `default` for a stream without ending.
 
     >>> resolve_ending("out.csv.gz", ".json"), resolve_ending("-", ".json")
     ('out.csv.gz', '.json')
@@ -291,7 +291,7 @@ def _write_stdout(content: bytes | memoryview) -> None:
 
 
 def _open_stream(path: Path) -> int:
-    """Open a stream for writing; a pipe that nobody reads is waited for, but not for ever."""
+    """Open a stream for writing; wait up to PIPE_TIMEOUT for the reader of a pipe."""
     if path.is_block_device():
         raise OutputError(f"{path}: is a disk, which would be destroyed; name a file")
     own = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", str(path)) or re.fullmatch(r"/dev/std()err", str(path))

@@ -31,6 +31,7 @@ from aliquot.core.progress import ProgressLike, resolve_progress
 from aliquot.core.registry import (
     Parameter,
     Spec,
+    SpecText,
     bind_parameters,
     parse_spec,
     read_parameters,
@@ -359,7 +360,9 @@ def parse_compute(compute: str | Sequence[str]) -> list[Spec]:
 
 
 def _expand_choices(spec: Spec) -> Iterator[Spec]:
-    choices = [[(key, one.strip()) for one in split_top_level(value, "|")] for key, value in spec.parameters.items()]
+    choices = [
+        [(key, SpecText(one.strip())) for one in split_top_level(value, "|")] for key, value in spec.parameters.items()
+    ]
     for chosen in itertools.product(*choices):
         yield Spec(spec.name.lower(), dict(chosen))
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 
 from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
-from aliquot.core.registry import Parameter, RegistryEntry, Spec, merge_parameters, parse_spec, require_known_parameters
+from aliquot.core.registry import Parameter, RegistryEntry, Spec, SpecText, parse_spec, require_known_parameters
 from aliquot.core.selection import Design
 from aliquot.core.view import Column, View
 from aliquot.errors import DataError, OptionError, unknown_name
@@ -113,7 +113,7 @@ class Method(RegistryEntry):
         check_needs(evalset, self)
         wanted = inspect.signature(self.function).parameters
         filled = {name: value for name, value in injected.items() if name in wanted}
-        return self.function(evalset, **self.bound(given), **filled)
+        return self.function(evalset, **self.bind(given), **filled)
 
 
 def _default(parameter: Parameter) -> Any:
@@ -324,8 +324,9 @@ def resolved(data: EvalSet, spec: Spec, parameters: Mapping[str, Any]) -> tuple[
         name = chosen.name
     found, implied = lookup(name)
     given = with_old_similarity(found.name, implied | given)
-    as_typed = {*spec.parameters, *implied, *(name for name, p in found.parameters.items() if p.is_list)}
-    return merge_parameters(Spec(found.name), given, as_typed), details
+    lists = {name for name, parameter in found.parameters.items() if parameter.is_list}
+    values = {k: SpecText(v) if k in lists and isinstance(v, str) else v for k, v in given.items()}
+    return Spec(found.name, values), details
 
 
 def _accepted(method: Method, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class PairPolicy(RegistryEntry):
 
     def probabilities(self, state: PairState, given: Mapping[str, Any]) -> FloatArray:
         """Each pair's probability to be compared next; they sum to 1."""
-        return np.asarray(self.function(state, **self.bound(given)), dtype=np.float64)
+        return np.asarray(self.function(state, **self.bind(given)), dtype=np.float64)
 
 
 PAIR_POLICIES: dict[str, PairPolicy] = {}
@@ -100,7 +100,7 @@ def check_pair_policy(spec: Spec) -> PairPolicy:
     if spec.name not in PAIR_POLICIES:
         raise unknown_name("policy for pairs", spec.name, PAIR_POLICIES)
     found = PAIR_POLICIES[spec.name]
-    found.bound(spec.parameters)
+    found.bind(spec.parameters)
     return found
 
 

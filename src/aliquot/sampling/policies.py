@@ -54,7 +54,7 @@ class Policy(RegistryEntry):
 
     def probabilities(self, state: PolicyState, given: Mapping[str, Any]) -> FloatArray:
         """Each system's probability to be judged next; they sum to 1."""
-        return np.asarray(self.function(state, **self.bound(given)), dtype=np.float64)
+        return np.asarray(self.function(state, **self.bind(given)), dtype=np.float64)
 
 
 POLICIES: dict[str, Policy] = {}
@@ -73,7 +73,7 @@ def check_policy(spec: Spec, budget: int | None) -> Policy:
     if spec.name not in POLICIES:
         raise unknown_name("policy", spec.name, POLICIES)
     found = POLICIES[spec.name]
-    found.bound(spec.parameters)
+    found.bind(spec.parameters)
     if found.needs_budget and budget is None:
         raise OptionError(f"the policy '{spec.name}' divides a budget: give --budget, in cells")
     return found

@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from aliquot.core.columns import encode_series
 from aliquot.core.evalset import Derived, EvalSet
-from aliquot.core.registry import Spec, bind_parameters, format_value, parse_spec, parse_value, read_parameters
+from aliquot.core.registry import Spec, bind_parameters, parse_spec, parse_value, read_parameters
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.files import read_bytes
 from aliquot.sampling.methods import DEFAULT_DESIGN, Method, Subset, lookup
@@ -195,7 +195,7 @@ def pool_method(
 
 def _value(spec: Spec, pair: str | None) -> Value:
     """Read `source_length` or `source:model=FILE` (predictor=module:function, column=NAME)."""
-    given = lookup(spec.name)[0].bound(spec.parameters)
+    given = lookup(spec.name)[0].bind(spec.parameters)
     if spec.name == "source_length":
         return Value("length")
     kind, name = one_given(given)
@@ -227,12 +227,12 @@ def _sized(given: dict[str, Any], common: dict[str, Any], pair: str | None) -> s
     if size.partition(":")[0] in _UTILITIES:
         common["value"] = _value(parse_spec(size), pair)
         common["length"] = "slopes" in given
-        given["size"] = f"(source:column={PREDICTED})"  # standardised, as every utility
+        given["size"] = f"source:column={PREDICTED}"  # standardised, as every utility
         return PREDICTED
     common["value"] = Value("length") if size == "length" else Value("column", size)
     taken = size in (*_TEXTS, "position", "cost")
     column = LENGTH if size == "length" else f"column {size}" if taken else size
-    given["size"] = format_value(column)
+    given["size"] = column
     return column
 
 

@@ -210,7 +210,7 @@ def _takes_runs(method: Method, given: Mapping[str, Any]) -> bool:
     """Whether a design takes runs of items or whole documents, itself or through the design it draws by."""
     if "documents" in method.needs:
         return True
-    by = method.bound(given).get("by") if "by" in given else None
+    by = method.bind(given).get("by") if "by" in given else None
     behind = None if by is None else all_methods().get(strip_parentheses(str(by)).partition(":")[0])
     return behind is not None and "documents" in behind.needs
 

@@ -290,7 +290,7 @@ def _draw(
         mixed = rng.permutation(len(rows))  # the items of a bin have no order
         order = mixed[random_document_order(bins[left][mixed], rng)]
     elif kind == "balanced":
-        metrics = design.method.bound(design.given).get("metrics")
+        metrics = design.method.bind(design.given).get("metrics")
         quality = filled(item_quality(design.seen, metrics), "metric", design.seen)[rows]
         order = quality_order(quality, rng.random(len(rows)), max(1, round(float(q[rows].sum()))), rng)
     else:

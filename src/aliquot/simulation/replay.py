@@ -187,7 +187,7 @@ def replay_allocation(
     stage: ReplaySet, plan: ReplayMethod, points: Sequence[BudgetPoint], rng: np.random.Generator, *, watch: bool
 ) -> Iterator[Outcome | None]:
     """One adaptive campaign, looked at after each budget: a share of all cells, or of their cost."""
-    given = ALLOCATE.bound(plan.selector.parameters)
+    given = ALLOCATE.bind(plan.selector.parameters)
     cells = max(1, round(points[-1].share * stage.scores.size))
     options = given | {"budget": cells, "cost": stage.cost, "protocol_scale": judged_scale(stage.evalset)}
     shares = [min(point.share, 1.0) for point in points]

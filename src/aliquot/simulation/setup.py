@@ -300,7 +300,7 @@ def resolve_method(typed: str, data: EvalSet, metric: str | None = None) -> Repl
     chosen = chain[0]
     name = "segments" if chosen.name == BASELINE and not chosen.parameters else chosen.name
     if chosen.name == ALLOCATE.name:
-        ALLOCATE.bound(chosen.parameters)
+        ALLOCATE.bind(chosen.parameters)
         selector = chosen
     else:
         selector, _ = resolved(data, _add_metric(Spec(name, chosen.parameters), metric), {})
@@ -344,7 +344,7 @@ def _add_metric(spec: Spec, metric: str | None) -> Spec:
 def validate_method(plan: ReplayMethod, data: EvalSet) -> None:
     """Refuse, before any work, a method that lacks on this set what can be seen without running it."""
     if plan.is_adaptive:
-        check_policy(parse_spec(ALLOCATE.bound(plan.selector.parameters).get("policy", "auto")), budget=1)
+        check_policy(parse_spec(ALLOCATE.bind(plan.selector.parameters).get("policy", "auto")), budget=1)
         return
     method, _ = lookup(plan.selector.name)
     check_needs(data, method)

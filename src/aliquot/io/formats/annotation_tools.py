@@ -35,20 +35,20 @@ def read(raw: bytes, path: Path | str, key: Key | None = None, weights: MQMWeigh
 
 
 def detect_tool(fields: Mapping[str, Any]) -> str | None:
-    """Return the name of the tool whose record this is."""
+    """Return the name of the tool that wrote a record; None for others."""
     return next((name for name, tool in TOOLS.items() if tool.looks_like(fields)), None)
 
 
 def detect_header_tool(names: list[str]) -> str | None:
-    """Return the tool whose CSV has this header.
+    """Return the tool whose CSV has this header; None for others.
 
     >>> [detect_header_tool(["instance_id", "user_id", name]) for name in ("quality.5", "score")]
     ['potato', None]
     """
-    found = {name.strip('"') for name in names}
-    if {"annotation_id", "annotator", "lead_time"} <= found:
+    columns = {name.strip('"') for name in names}
+    if {"annotation_id", "annotator", "lead_time"} <= columns:
         return "label-studio"
-    is_potato = "instance_id" in found and {"user", "user_id"} & found and any(map(_POTATO_COLUMN.search, found))
+    is_potato = "instance_id" in columns and {"user", "user_id"} & columns and any(map(_POTATO_COLUMN.search, columns))
     return "potato" if is_potato else None
 
 
@@ -64,18 +64,20 @@ def _find_reader(record: Fields, where: str) -> ModuleType:
 def _iterate_records(raw: bytes, path: Path | str) -> Iterator[tuple[str, Fields]]:
     start = first_character(raw)
     if start == b"[":
-        for at, one in enumerate(require_type(decode_json(raw, str(path), REMEDY), list, str(path), "a list"), start=1):
-            yield f"{path} record {at}", require_object(one, f"{path} record {at}")
+        for number, record in enumerate(
+            require_type(decode_json(raw, str(path), REMEDY), list, str(path), "a list"), start=1
+        ):
+            yield f"{path} record {number}", require_object(record, f"{path} record {number}")
     elif start == b"{":
         for where, line in number_lines(raw, path):
             yield where, require_object(decode_json(line, where, REMEDY), where)
     else:
-        for at, row in enumerate(read_frame(raw, path).iter_rows(named=True), start=1):
-            where = f"{path} row {at}"
+        for number, row in enumerate(read_frame(raw, path).iter_rows(named=True), start=1):
+            where = f"{path} row {number}"
             yield where, {name: _decode_cell(value, where) for name, value in row.items() if value is not None}
 
 
 def _decode_cell(value: Any, where: str) -> Any:
-    """Return the content of a cell that holds JSON, and other cells as they are."""
+    """Decode a cell that holds JSON; return other cells unchanged."""
     nested = isinstance(value, str) and value.startswith(("[{", '{"', "[]"))
     return decode_json(value, where, REMEDY) if nested else value

@@ -39,16 +39,16 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True)
 class Key:
-    """What opaque ids stand for: id -> item and system."""
+    """Opaque ids and their items and systems."""
 
     cells: Mapping[str, tuple[Id, str]]
     where: str
 
     def of(self, cell: str | None, where: str) -> tuple[Id, str]:
-        """Return item and system of an id."""
+        """Return item and system of an id; raise FormatError if the key lacks it."""
         if cell is None:
             raise FormatError(
-                f"{where}: it has no id to look up in the key {self.where}; leave --key out, or export the ids, too"
+                f"{where}: it has no id to look up in the key {self.where}; leave `key` out, or export the ids, too"
             )
         if cell not in self.cells:
             raise FormatError(
@@ -60,7 +60,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer on one output: `name` is the question's; `value` a number, `label` what is none."""
+    """One answer on one output: `name` of the question, and a number as `value` or another answer as `label`."""
 
     where: str
     annotator: str | None
@@ -101,18 +101,18 @@ def read_key(path: Path | str) -> Key:
 
 
 def apply_key(table: pl.DataFrame, key: Key, where: str) -> pl.DataFrame:
-    """Return a table with item and system in the place of its column of opaque ids."""
+    """Replace a table's column of opaque ids by item and system."""
     name = next((n for n in table.columns if n.strip().casefold() == CELL), None)
     name = name or map_columns(table.columns, None, where).get("item")
     if name is None:
         raise FormatError(
-            f"{where}: no column holds ids for --key; name it '{CELL}'; there are {quoted(table.columns)}"
+            f"{where}: no column holds ids for `key`; name it '{CELL}'; there are {quoted(table.columns)}"
         )
     ids = parse_names(table[name], where).to_list()
-    found = [key.of(cell, f"{where} row {at}") for at, cell in enumerate(ids, start=1)]
-    given = map_columns([n for n in table.columns if n != name], None, where)
-    rest = table.drop(name, *(given[role] for role in ("item", "system") if role in given))
-    items, systems = [item for item, _ in found], [system for _, system in found]
+    cells = [key.of(cell, f"{where} row {row}") for row, cell in enumerate(ids, start=1)]
+    roles = map_columns([n for n in table.columns if n != name], None, where)
+    rest = table.drop(name, *(roles[role] for role in ("item", "system") if role in roles))
+    items, systems = [item for item, _ in cells], [system for _, system in cells]
     return rest.with_columns(pl.Series("item", items), pl.Series("system", systems, dtype=pl.String))
 
 
@@ -120,7 +120,7 @@ def apply_key(table: pl.DataFrame, key: Key, where: str) -> pl.DataFrame:
 
 
 def parse_number(value: object) -> float | None:
-    """Return a finite number, also of a text that is one; None otherwise.
+    """Parse a finite number; None for anything else.
 
     >>> parse_number("4"), parse_number(True), parse_number("1e999"), parse_number("good")
     (4.0, None, None, None)
@@ -128,14 +128,14 @@ def parse_number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
-        found = float(value)
+        number = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
 
 
 def require_type(value: Any, kind: type, where: str, what: str) -> Any:
-    """Return the value, or say what it should be."""
+    """Return the value; raise FormatError if it has another type."""
     if not isinstance(value, kind):
         raise FormatError(f"{where}: expected {what}, found {_shorten_repr(value)}; {REMEDY}")
     return value
@@ -172,13 +172,13 @@ def read_span(given: Any, where: str, text: str | None = None, *, inclusive: boo
 
 
 def _read_offset(fields: Mapping[str, Any], names: Sequence[str]) -> int | None:
-    found = next((fields[name] for name in names if name in fields), None)
-    value = parse_number(found)
+    offset = next((fields[name] for name in names if name in fields), None)
+    value = parse_number(offset)
     return int(value) if value is not None and 0 <= value < 2**31 else None
 
 
 def _read_severity(fields: Mapping[str, Any], where: str) -> tuple[str | None, str | None]:
-    """Return what the label says besides the severity, and the severity: 'Major: Accuracy' is both."""
+    """Return the label without the severity, and the severity: 'Major: Accuracy' has both."""
     severity = fields.get("severity")
     labels = fields.get("labels", fields.get("label"))
     label = labels[0] if isinstance(labels, list) and labels else labels
@@ -196,23 +196,23 @@ def _read_severity(fields: Mapping[str, Any], where: str) -> tuple[str | None, s
 def read_spans(
     given: Any, where: str, text: str | None = None, *, inclusive: bool = False
 ) -> tuple[dict[str, Any], ...]:
-    """Return a list of spans."""
-    listed = require_type(given if given is not None else [], list, where, "a list of spans")
-    if len(listed) > _MAX_SPANS:
-        raise FormatError(f"{where}: {len(listed)} spans on one output; at most {_MAX_SPANS} are read")
-    return tuple(read_span(one, where, text, inclusive=inclusive) for one in listed)
+    """Parse a list of spans."""
+    spans = require_type(given if given is not None else [], list, where, "a list of spans")
+    if len(spans) > _MAX_SPANS:
+        raise FormatError(f"{where}: {len(spans)} spans on one output; at most {_MAX_SPANS} are read")
+    return tuple(read_span(span, where, text, inclusive=inclusive) for span in spans)
 
 
 # -- records with named answers ------------------------------------------------------------------------------------
 
 
 def require_object(value: Any, where: str) -> Fields:
-    """Return a JSON object, or say that it is none."""
+    """Parse a JSON object; raise FormatError if it is not one."""
     return dict(require_type(value, dict, where, "an object"))
 
 
 def identify_output(data: Mapping[str, Any], record_id: Any) -> Fields:
-    """Return item, system and opaque id of a record, found by the usual names of columns, and the texts it shows."""
+    """Return item, system, opaque id and texts of a record by the usual column names."""
     plain = {name: value for name, value in data.items() if _is_id(value)}
     roles = map_columns(list(plain), None, "record")
     item = plain[roles["item"]] if "item" in roles else record_id if _is_id(record_id) else None
@@ -228,24 +228,24 @@ def _is_id(value: Any) -> bool:
 
 
 def build_answers(named: Mapping[str, Any], base: Fields, spans: list[Any] | None, where: str) -> Iterator[Answer]:
-    """Yield an answer for each question; spans go with the first, or alone where there is no other.
+    """Yield an answer for each question; spans belong to the first, or to an answer of their own.
 
     `base` holds annotator, place and `extra` columns of the record.
     """
-    found = None if spans is None else read_spans(spans, where, base.get("output"))
-    questions = list(named.items()) or ([("", None)] if found is not None else [])
-    for at, (name, given) in enumerate(questions):
-        value = parse_number(given)
-        label = given if value is None and isinstance(given, str) else None
+    own_spans = None if spans is None else read_spans(spans, where, base.get("output"))
+    questions = list(named.items()) or ([("", None)] if own_spans is not None else [])
+    for number, (name, answer) in enumerate(questions):
+        value = parse_number(answer)
+        label = answer if value is None and isinstance(answer, str) else None
         extra = dict(base["extra"])
-        if at:
+        if number:
             extra.pop("seconds", None)  # the time of a record is that of all its questions: counted once
-        more = {"spans": found if at == 0 else None, "extra": extra}
+        more = {"spans": own_spans if number == 0 else None, "extra": extra}
         yield Answer(**{**base, **more}, where=where, name=name or None, value=value, label=label)
 
 
 def read_user(user: Any) -> str | None:
-    """Return the name of a user, who may be an object of a name and more."""
+    """Return the name of a user, who may be an object."""
     if isinstance(user, dict):
         user = next((user[name] for name in ("email", "username", "id") if user.get(name) is not None), None)
     return None if user is None else str(user)
@@ -257,22 +257,22 @@ def read_user(user: Any) -> str | None:
 def evalset_from_answers(
     answers: Iterable[Answer], path: Path | str, key: Key | None, weights: MQMWeights | None = None
 ) -> EvalSet:
-    """Make an EvalSet of answers; outputs and sources that the export holds come with it.
+    """Build an EvalSet from answers, with the outputs and sources of the export.
 
     Where no answer of the file has a number and errors were marked, each error is a row with minus its weight as the
     value, as of an MQM file. Otherwise the spans of an answer are kept in its column `spans`.
     """
-    given = [_identify_answer(answer, key) for answer in answers]
-    if not given:
+    identified = [_identify_answer(answer, key) for answer in answers]
+    if not identified:
         raise FormatError(f"{path}: it holds no answers; export the file again when annotators have judged something")
-    by_errors = all(a.value is None for a in given) and any(a.spans is not None for a in given)
-    names = {a.name for a in given if a.value is not None}
+    by_errors = all(a.value is None for a in identified) and any(a.spans is not None for a in identified)
+    names = {a.name for a in identified if a.value is not None}
     single = len(names) <= 1  # the only question needs no name
     if by_errors:
-        rows = [row for a in given if a.spans is not None for row in _build_error_rows(a, weights or MQMWeights())]
+        rows = [row for a in identified if a.spans is not None for row in _build_error_rows(a, weights or MQMWeights())]
     else:
-        rows = [_build_row(a, None if single else a.name) for a in given]
-    return _build_evalset(given, rows, path)
+        rows = [_build_row(a, None if single else a.name) for a in identified]
+    return _build_evalset(identified, rows, path)
 
 
 def _identify_answer(answer: Answer, key: Key | None) -> Answer:
@@ -280,7 +280,7 @@ def _identify_answer(answer: Answer, key: Key | None) -> Answer:
         for what, value in (("item", answer.item), ("system", answer.system)):
             if value is None:
                 raise FormatError(
-                    f"{answer.where}: it names no {what}; give the key that says what the ids stand for: --key key.csv "
+                    f"{answer.where}: it names no {what}; give the key that says what the ids stand for: `key=key.csv` "
                     "with the columns cell, item and system"
                 )
         return answer
@@ -306,16 +306,16 @@ def _build_error_rows(answer: Answer, weights: MQMWeights) -> list[dict[str, Any
     if not answer.spans:
         return [base | {"value": 0.0, "error": 0, "category": _NO_ERROR, "severity": _NO_ERROR}]
     rows = []
-    for at, one in enumerate(answer.spans):
-        severity, category = one["severity"] or "", one["category"] or ""
+    for number, span in enumerate(answer.spans):
+        severity, category = span["severity"] or "", span["category"] or ""
         cost = weights.of(category, severity) if severity else None
         if cost is None:
             raise FormatError(
                 f"{answer.where}: the severity '{severity}' of a span is not known; known are {', '.join(SEVERITIES)}"
             )
-        where = {"span": one["text"], "start": one["start"], "end": one["end"]}
-        row = base | {"value": -cost + 0.0, "error": at, "category": category, "severity": severity, **where}
-        rows.append(row | ({"seconds": None} if at and "seconds" in row else {}))  # an answer's time counts once
+        where = {"span": span["text"], "start": span["start"], "end": span["end"]}
+        row = base | {"value": -cost + 0.0, "error": number, "category": category, "severity": severity, **where}
+        rows.append(row | ({"seconds": None} if number and "seconds" in row else {}))  # an answer's time counts once
     return rows
 
 
@@ -328,13 +328,13 @@ def _build_evalset(answers: Sequence[Answer], rows: list[dict[str, Any]], path: 
     except DataError as error:
         raise FormatError(f"{path}: {error}") from None
     every = parse_ids(_cast_ids(pl.Series("item", [a.item for a in answers], strict=False)), str(path))
-    ids, at = factorize(every)
+    ids, rows_of_answers = factorize(every)
     systems, column = factorize(pl.Series("system", [a.system for a in answers], dtype=pl.String))
     outputs = None
     if any(a.output is not None for a in answers):
-        outputs = scatter_texts(at, column, [a.output for a in answers], len(ids), systems.to_list())
+        outputs = scatter_texts(rows_of_answers, column, [a.output for a in answers], len(ids), systems.to_list())
     evalset = EvalSet(
-        items=_build_items(ids, at, answers),
+        items=_build_items(ids, rows_of_answers, answers),
         systems=tuple(systems.to_list()),
         outputs=outputs,
         judgments=judged,
@@ -348,11 +348,11 @@ def _cast_ids(column: pl.Series) -> pl.Series:
     return column if column.dtype.is_integer() or column.dtype == pl.String else column.cast(pl.String)
 
 
-def _build_items(ids: pl.Series, at: np.ndarray[Any, Any], answers: Sequence[Answer]) -> pl.DataFrame:
+def _build_items(ids: pl.Series, row_index: np.ndarray[Any, Any], answers: Sequence[Answer]) -> pl.DataFrame:
     columns = [ids.alias("id")]
     for name in ("source", "document"):
         texts: list[str | None] = [None] * len(ids)
-        for row, answer in zip(at.tolist(), answers, strict=True):
+        for row, answer in zip(row_index.tolist(), answers, strict=True):
             texts[row] = texts[row] if texts[row] is not None else getattr(answer, name)
         if any(text is not None for text in texts):
             columns.append(pl.Series(name, texts, dtype=pl.String))

@@ -39,7 +39,7 @@ _REMEDY = "export the scores from Appraise again"
 
 
 def looks_like_row(header: str) -> bool:
-    """Tell the CSV by its first line, which is a row already.
+    """Return whether the first line of a file is a row of Appraise's CSV.
 
     >>> looks_like_row("deu1101,sysA,3,TGT,eng,deu,85,doc1,False,[],1.5,9.0")
     True
@@ -52,7 +52,7 @@ def looks_like_row(header: str) -> bool:
 
 
 def looks_like(fields: dict[str, Any]) -> bool:
-    """Tell a line of Appraise's JSON lines."""
+    """Return whether a line is Appraise JSONL."""
     return {"annotator", "item_type", "task_type"} <= fields.keys() and bool({"target_id", "targets"} & fields.keys())
 
 
@@ -101,7 +101,7 @@ def _parse_row(row: list[str], where: str) -> Answer:
 
 
 def parse_literal(text: str, where: str) -> Any:
-    """Return the value of a JSON text, or of a Python literal: names, calls and operators are refused.
+    """Parse JSON or a Python literal; raise FormatError for names, calls and operators.
 
     >>> parse_literal("[{'start_i': 8, 'severity': None}]", "row 1")
     [{'start_i': 8, 'severity': None}]
@@ -116,8 +116,8 @@ def parse_literal(text: str, where: str) -> Any:
     if _measure_depth(text) > _MAX_DEPTH:
         raise FormatError(f"{where}: spans are nested more than {_MAX_DEPTH} deep; {_REMEDY}")
     try:
-        found = ast.literal_eval(text.strip())
-        return msgspec.json.decode(msgspec.json.encode(found))  # as JSON would have it; no halves of characters
+        value = ast.literal_eval(text.strip())
+        return msgspec.json.decode(msgspec.json.encode(value))  # as JSON would have it; no halves of characters
     except (ValueError, SyntaxError, TypeError, OverflowError, MemoryError, RecursionError, msgspec.MsgspecError):
         raise FormatError(f"{where}: spans are neither JSON nor a Python literal: '{text[:40]}'; {_REMEDY}") from None
 
@@ -183,9 +183,9 @@ def _read_extra(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_span_field(given: Any, where: str, text: str | None) -> tuple[dict[str, Any], ...] | None:
-    found = parse_literal(given, where) if isinstance(given, str) else given
-    if isinstance(found, str):  # JSON inside JSON: the database keeps a text
-        found = parse_literal(found, where)
-    if isinstance(found, dict):  # what a batch asked for, with what was marked in `payload`
-        found = found.get("payload")
-    return None if found is None else read_spans(found, where, text)
+    spans = parse_literal(given, where) if isinstance(given, str) else given
+    if isinstance(spans, str):  # JSON inside JSON: the database keeps a text
+        spans = parse_literal(spans, where)
+    if isinstance(spans, dict):  # what a batch asked for, with what was marked in `payload`
+        spans = spans.get("payload")
+    return None if spans is None else read_spans(spans, where, text)

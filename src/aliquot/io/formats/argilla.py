@@ -11,29 +11,29 @@ _FLAT = ".responses"
 
 
 def looks_like(fields: Mapping[str, Any]) -> bool:
-    """Tell a record of Argilla by its fields."""
+    """Return whether a record is Argilla's."""
     nested = isinstance(fields.get("fields"), dict) and isinstance(fields.get("responses"), (dict, list))
     return nested or any(name.endswith(_FLAT) for name in fields)
 
 
 def read_answers(record: Fields, where: str) -> Iterator[Answer]:
-    """Yield what each user submitted on one record."""
+    """Yield each user's submitted answers on one record."""
     data: Fields = {}
     for part in (record.get("fields"), record.get("metadata")):
         data |= part if isinstance(part, dict) else {}
     if "fields" not in record:
         data = {name: value for name, value in record.items() if "." not in name and not name.startswith("_")}
     place = identify_output(data, record.get("external_id") or record.get("id"))
-    for user, given in _group_by_user(record, where).items():
-        spans = [one for value in given.values() if _is_spans(value) for one in value]
-        named = {name: _read_value(value) for name, value in given.items() if not _is_spans(value)}
-        asked = spans if spans or any(value == [] for value in given.values()) else None
+    for user, responses in _group_by_user(record, where).items():
+        spans = [span for value in responses.values() if _is_spans(value) for span in value]
+        named = {name: _read_value(value) for name, value in responses.items() if not _is_spans(value)}
+        own_spans = spans if spans or any(value == [] for value in responses.values()) else None
         base = {**place, "annotator": None if user == "None" else user, "extra": {}}
-        yield from build_answers({n: v for n, v in named.items() if v != []}, base, asked, where)
+        yield from build_answers({n: v for n, v in named.items() if v != []}, base, own_spans, where)
 
 
 def _group_by_user(record: Fields, where: str) -> dict[str, Fields]:
-    """Return user -> question -> value, of all that was submitted."""
+    """Return user -> question -> value of all submitted answers."""
     users: dict[str, Fields] = {}
     responses = record.get("responses")
     if isinstance(responses, list):  # of version 1: one entry a user
@@ -41,18 +41,18 @@ def _group_by_user(record: Fields, where: str) -> dict[str, Fields]:
             entry = require_object(one, f"{where}, responses")
             values = entry.get("values")
             if entry.get("status", "submitted") == "submitted" and isinstance(values, dict):
-                given = {name: v.get("value") if isinstance(v, dict) else v for name, v in values.items()}
-                users.setdefault(str(entry.get("user_id")), {}).update(given)
+                answers = {name: v.get("value") if isinstance(v, dict) else v for name, v in values.items()}
+                users.setdefault(str(entry.get("user_id")), {}).update(answers)
         return users
     if isinstance(responses, dict):
-        listed = {
+        by_question = {
             name: [require_object(one, f"{where}, responses.{name}") for one in entries or []]
             for name, entries in responses.items()
             if isinstance(entries, (list, type(None)))
         }
     else:
-        listed = {name.removesuffix(_FLAT): _read_flat(record, name) for name in record if name.endswith(_FLAT)}
-    for name, entries in listed.items():
+        by_question = {name.removesuffix(_FLAT): _read_flat(record, name) for name in record if name.endswith(_FLAT)}
+    for name, entries in by_question.items():
         for entry in entries:
             if entry.get("status") in (None, "submitted"):
                 users.setdefault(str(entry.get("user_id")), {})[name] = entry.get("value")
@@ -62,15 +62,18 @@ def _group_by_user(record: Fields, where: str) -> dict[str, Fields]:
 def _read_flat(record: Fields, name: str) -> list[Fields]:
     values = record[name] if isinstance(record[name], list) else []
     names, states = record.get(f"{name}.users") or [], record.get(f"{name}.status") or []
-    return [{"value": value, "user_id": _at(names, at), "status": _at(states, at)} for at, value in enumerate(values)]
+    return [
+        {"value": value, "user_id": _at(names, number), "status": _at(states, number)}
+        for number, value in enumerate(values)
+    ]
 
 
-def _at(values: Any, at: int) -> Any:
-    return values[at] if isinstance(values, list) and at < len(values) else None
+def _at(values: Any, index: int) -> Any:
+    return values[index] if isinstance(values, list) and index < len(values) else None
 
 
 def _is_spans(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) and "start" in one for one in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(span, dict) and "start" in span for span in value)
 
 
 def _read_value(value: Any) -> Any:

@@ -71,7 +71,7 @@ _NUMBER_REMEDY = "write a plain number, and leave a missing score out or null"
 
 
 def build_line_error(line: bytes, where: str, reason: str) -> FormatError:
-    """Build the error for a refused item: field, value and remedy where they can be found, else the bare reason."""
+    """Build the error for an invalid item: field, value and remedy if they can be found, else the decoder's reason."""
     try:
         item = json.loads(line)  # accepts NaN and Infinity, which JSON proper does not, so that we can point at them
     except ValueError as error:

@@ -35,7 +35,7 @@ Fields = dict[str, msgspec.Raw]
 
 
 class _Meta(msgspec.Struct):
-    """What the first line remembers about all of them."""
+    """Metadata of the whole set, kept on the first line."""
 
     human: str | None = None
     flipped: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ def read(raw: bytes, path: Path | str, *, sources_only: bool = False) -> EvalSet
 
 
 def _iterate_items(raw: bytes, path: Path | str) -> Iterator[tuple[str, Fields, bytes]]:
-    """Yield where an item stands, its fields and its text."""
+    """Yield position, fields and text of each item."""
     if not raw or raw.isspace():
         raise FormatError(f"{path}: the file is empty; it should have one JSON object per item and line")
     if first_character(raw) == b"[":
@@ -108,7 +108,7 @@ def _iterate_items(raw: bytes, path: Path | str) -> Iterator[tuple[str, Fields, 
 
 
 class _FieldError(Exception):
-    """A field that is of the right type but does not fit the rest."""
+    """A field of the right type that does not fit the other fields."""
 
 
 class _Reader:
@@ -218,7 +218,7 @@ class _Reader:
 
 
 def _validate_judgment(judgment: dict[str, Any], item: int | str, number: int) -> dict[str, Any]:
-    """Return the judgment with names as texts; `item_errors` says better what is wrong with it."""
+    """Return the judgment with names as texts; raise _FieldError if it is not valid."""
 
     def refuse(field: str, expected: str) -> NoReturn:
         raise _FieldError(f"judgments[{number}].{field}: expected {expected}, found {judgment.get(field)!r}")
@@ -264,7 +264,7 @@ def write(evalset: EvalSet, path: Path | str) -> None:
 
 
 def iterate_records(evalset: EvalSet) -> Iterator[dict[str, Any]]:
-    """Yield each item as the JSON object it is written as."""
+    """Yield each item as a JSON object."""
     columns = {column: decode_column(evalset.items[column]) for column in evalset.items.columns}
     judgments = _group_judgments(evalset)
     meta = _build_meta(evalset)
@@ -286,7 +286,7 @@ def iterate_records(evalset: EvalSet) -> Iterator[dict[str, Any]]:
 
 
 def _build_meta(evalset: EvalSet) -> _Meta | None:
-    """Return what the lines cannot say, or None where they say it all."""
+    """Return the metadata, or None if the lines imply them."""
     if evalset.flipped or evalset.human not in (None, guess_human_score(evalset.scores)):
         return _Meta(evalset.human, tuple(sorted(evalset.flipped)))
     return None

@@ -31,20 +31,20 @@ _OWN_FIELDS = (
 
 
 def looks_like(fields: Mapping[str, Any]) -> bool:
-    """Tell a task or a flat record of Label Studio by its fields."""
+    """Return whether a record is a task or a flat record of Label Studio."""
     nested = isinstance(fields.get("data"), dict) and isinstance(fields.get("annotations"), list)
     return nested or {"annotation_id", "annotator", "lead_time"} <= fields.keys()
 
 
 def read_answers(record: Fields, where: str) -> Iterator[Answer]:
-    """Yield what each annotator said of one task; cancelled ones and ground truths are left out."""
+    """Yield the annotators' answers on one task, without cancelled ones and ground truths."""
     if "annotations" not in record:
         yield from _read_flat(record, where)
         return
     place = identify_output(require_object(record.get("data"), f"{where}, data"), record.get("id"))
-    listed = require_type(record["annotations"], list, f"{where}, annotations", "a list")
-    for at, one in enumerate(listed, start=1):
-        here = f"{where}, annotation {at}"
+    annotations = require_type(record["annotations"], list, f"{where}, annotations", "a list")
+    for number, one in enumerate(annotations, start=1):
+        here = f"{where}, annotation {number}"
         annotation = require_object(one, here)
         if annotation.get("was_cancelled") is True or annotation.get("ground_truth") is True:
             continue
@@ -55,15 +55,15 @@ def read_answers(record: Fields, where: str) -> Iterator[Answer]:
 
 
 def _read_results(results: list[Fields]) -> tuple[Fields, list[Any] | None]:
-    """Return answers by name, and the regions with what was said of each (they share the region's id)."""
+    """Return answers by name, and the regions with their labels (joined by the region's id)."""
     named: Fields = {}
     regions: dict[Any, Fields] = {}
-    for at, result in enumerate(results):
+    for number, result in enumerate(results):
         value = result.get("value")
         if not isinstance(value, dict):
             continue
         if "start" in value and "end" in value:
-            region = regions.setdefault(str(result.get("id", at)), {})
+            region = regions.setdefault(str(result.get("id", number)), {})
             region |= {name: value[name] for name in ("start", "end", "text") if name in value}
             labels = next((value[name] for name in _LABELS if name in value), None)
             region |= {} if labels is None else {"label": labels}
@@ -75,11 +75,11 @@ def _read_results(results: list[Fields]) -> tuple[Fields, list[Any] | None]:
 
 
 def _read_value(value: Fields) -> Any:
-    """Return what a result says: its number, rating, only choice or text."""
+    """Return the number, rating, only choice or text of a result."""
     for name in ("number", "rating", "choices", "text", "taxonomy"):
         if name in value:
-            found = value[name]
-            return _first_entry(found) if isinstance(found, list) and len(found) == 1 else found
+            content = value[name]
+            return _first_entry(content) if isinstance(content, list) and len(content) == 1 else content
     return None
 
 

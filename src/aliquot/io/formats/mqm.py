@@ -20,9 +20,10 @@ import polars as pl
 from aliquot.core.columns import scatter_texts
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
-from aliquot.errors import AliquotWarning, FormatError, OptionError, quoted
+from aliquot.errors import AliquotWarning, FormatError, quoted, unknown_name
 from aliquot.io.files import decode_text
 from aliquot.io.formats.tables import factorize
+from aliquot.validation import invalid
 
 _SYNONYMS = {
     "system": ("system",),
@@ -44,7 +45,7 @@ _MAX_MISSING_COLUMNS = 3
 
 @dataclass(frozen=True)
 class MQMWeights:
-    """What an error costs: the weights of Freitag et al. 2021, table 12 (also the WMT metrics task's)."""
+    """Weights of errors: those of Freitag et al. 2021, table 12 (also the WMT metrics task's)."""
 
     minor: float = 1.0
     major: float = 5.0
@@ -56,7 +57,7 @@ class MQMWeights:
     def __post_init__(self) -> None:
         for name, weight in vars(self).items():
             if not math.isfinite(weight):
-                raise OptionError(f"--mqm-weights {name}={weight}: a weight is a finite number, e.g. major=5")
+                raise invalid("mqm_weights", f"{name}={weight}", "give finite numbers, e.g. major=5")
 
     @classmethod
     def parse(cls, text: str) -> MQMWeights:
@@ -65,21 +66,21 @@ class MQMWeights:
         >>> MQMWeights.parse("major=10").major
         10.0
         """
-        known = cls.__dataclass_fields__
+        names = cls.__dataclass_fields__
         weights = {}
         for part in text.split(","):
             name, _, value = part.partition("=")
             try:
                 weights[name.strip()] = float(value)
             except ValueError:
-                raise OptionError(f"--mqm-weights '{part}': expected name=number, e.g. major=5") from None
-        unknown = [name for name in weights if name not in known]
-        if unknown:
-            raise OptionError(f"--mqm-weights: no weight {quoted(unknown)}; there are {quoted(known)}")
+                raise invalid("mqm_weights", part, "give name=number, e.g. major=5") from None
+        for name in weights:
+            if name not in names:
+                raise unknown_name("weight of `mqm_weights`", name, names)
         return cls(**weights)
 
     def of(self, category: str, severity: str) -> float | None:
-        """Weight of one error; None for a severity that is not known."""
+        """Return the weight of one error; None for an unknown severity."""
         category, severity = category.casefold(), severity.casefold()
         if category.startswith("non-translation"):
             return self.non_translation
@@ -94,7 +95,7 @@ class MQMWeights:
 
 
 def looks_like(header: list[str]) -> bool:
-    """Tell an MQM error file by its header; a table of our own judgments, with errors among them, is none."""
+    """Return whether a header is that of an MQM error file; tables of our own judgments are not."""
     names = {name.strip().casefold() for name in header}
     if {"item", "value"} <= names:
         return False
@@ -143,7 +144,7 @@ def read(raw: bytes, path: Path | str, weights: MQMWeights | None = None) -> Eva
 
 
 def _read_rows(text: str, path: Path | str) -> pl.DataFrame:
-    """The columns that are used, by role, with the line each row is on."""
+    """Return the used columns by role, and the line of each row."""
     lines = text.replace("\r\n", "\n").split("\n")
     header = [name.strip().casefold() for name in lines[0].split("\t")]
     for role in _REQUIRED_ROLES:
@@ -160,14 +161,17 @@ def _read_rows(text: str, path: Path | str) -> pl.DataFrame:
         role: next((columns.index(name) for name in names if name in columns), None)
         for role, names in _SYNONYMS.items()
     }
-    found = {role: at for role, at in place.items() if at is not None}
-    cells = [[number, *(row[at] for at in found.values())] for (number, _), row in zip(numbered, fields, strict=True)]
-    rows = pl.DataFrame(cells, schema={"line": pl.Int64, **dict.fromkeys(found, pl.String)}, orient="row")
-    return rows if "rater" in found else rows.with_columns(rater=pl.lit(None, dtype=pl.String))
+    columns_used = {role: index for role, index in place.items() if index is not None}
+    cells = [
+        [number, *(row[index] for index in columns_used.values())]
+        for (number, _), row in zip(numbered, fields, strict=True)
+    ]
+    rows = pl.DataFrame(cells, schema={"line": pl.Int64, **dict.fromkeys(columns_used, pl.String)}, orient="row")
+    return rows if "rater" in columns_used else rows.with_columns(rater=pl.lit(None, dtype=pl.String))
 
 
 def _strip_quotes(rows: list[list[str]]) -> list[list[str]]:
-    """Take quotes off where the file was written with CSV quoting, as some of Google's were; else they are text.
+    """Remove CSV quotes if the file was written with them, as some of Google's were; else they are text.
 
     In such a file every field with a quote is enclosed in quotes, with those inside doubled. One doubled quote is
     wanted as evidence: a field that is just "a quoted sentence" looks the same in both kinds.
@@ -186,7 +190,7 @@ def _is_quoted(field: str) -> bool:
 def _match_header(
     header: list[str], rows: list[list[str]], numbered: list[tuple[int, list[str]]], path: Path | str
 ) -> list[str]:
-    """The names of the rows' fields: the header, or the header without the columns that all rows lack.
+    """Return the names of the rows' fields: the header without the columns that all rows lack.
 
     Two of Google's files have a header that is longer than every row (side by side 2023, source errors 2020). Which
     columns are lacking is told by what the fields look like: a severity is a known one, numbers are numbers, marks are
@@ -195,7 +199,7 @@ def _match_header(
     widths = {len(row) for row in rows}
     if widths == {len(header)}:
         return header
-    wrong = next(at for at, row in enumerate(rows) if len(row) != len(header))
+    wrong = next(index for index, row in enumerate(rows) if len(row) != len(header))
     line = f"{path} line {numbered[wrong][0]}: {len(rows[wrong])} fields where the header has {len(header)}"
     if len(widths) > 1 or len(rows[0]) > len(header):
         raise FormatError(f"{line}; mend the row")
@@ -207,10 +211,10 @@ def _match_header(
         used = {name for names in _SYNONYMS.values() for name in names}
         # First columns that are not used anyway, then the rightmost ones: what is lacking is most often the end.
         choices = sorted(combinations(range(len(header)), missing), reverse=True)
-        for left_out in sorted(choices, key=lambda choice: sum(header[at] in used for at in choice)):
-            names = [name for at, name in enumerate(header) if at not in left_out]
+        for left_out in sorted(choices, key=lambda choice: sum(header[index] in used for index in choice)):
+            names = [name for index, name in enumerate(header) if index not in left_out]
             if _fits_header(names, columns):
-                without = [name for at, name in enumerate(header) if at in left_out]
+                without = [name for index, name in enumerate(header) if index in left_out]
                 warnings.warn(
                     f"{path}: every row has {len(rows[0])} fields where the header has {len(header)}; read without "
                     f"the column{'s' if missing > 1 else ''} {quoted(without)}, judged by what the fields look like",
@@ -222,14 +226,15 @@ def _match_header(
 
 
 def _fits_header(names: list[str], columns: list[tuple[str, ...]]) -> bool:
-    """Whether fields look like what their columns are called."""
-    found = dict(zip(names, columns, strict=True))
+    """Return whether the fields look like the columns of these names."""
+    by_name = dict(zip(names, columns, strict=True))
     by_role = {
-        role: next((found[name] for name in synonyms if name in found), None) for role, synonyms in _SYNONYMS.items()
+        role: next((by_name[name] for name in synonyms if name in by_name), None)
+        for role, synonyms in _SYNONYMS.items()
     }
     if any(by_role[role] is None for role in ("system", "source", "target", "category", "severity")):
         return False
-    numbers = [found[name] for name in (*_SYNONYMS["segment"], *_SYNONYMS["place"]) if name in found]
+    numbers = [by_name[name] for name in (*_SYNONYMS["segment"], *_SYNONYMS["place"]) if name in by_name]
     texts = [by_role[role] or () for role in ("source", "target")]
     words = [by_role[role] or () for role in ("system", "category")]
     severity = by_role["severity"] or ()
@@ -243,7 +248,7 @@ def _fits_header(names: list[str], columns: list[tuple[str, ...]]) -> bool:
 
 
 def _build_item_ids(rows: pl.DataFrame) -> pl.Series:
-    """Segment numbers where they are unique over documents, else document:segment."""
+    """Return segment numbers if they are unique over documents, else document:segment."""
     if "segment" not in rows.columns:  # numbered within documents only
         rows = rows.rename({"place": "segment"})
     if "document" in rows.columns:
@@ -256,11 +261,11 @@ def _build_item_ids(rows: pl.DataFrame) -> pl.Series:
 
 def _find_span(text: str) -> tuple[str | None, int | None, int | None]:
     """Return the marked text and where it starts and ends in the text without marks."""
-    found = _MARK.search(text)
-    if found is None:
+    match = _MARK.search(text)
+    if match is None:
         return None, None, None
-    start = found.start() - text.count("<v>", 0, found.start()) * 3 - text.count("</v>", 0, found.start()) * 4
-    return found.group(1), start, start + len(found.group(1))
+    start = match.start() - text.count("<v>", 0, match.start()) * 3 - text.count("</v>", 0, match.start()) * 4
+    return match.group(1), start, start + len(match.group(1))
 
 
 def _strip_marks(column: pl.Series) -> pl.Series:
@@ -268,16 +273,16 @@ def _strip_marks(column: pl.Series) -> pl.Series:
 
 
 def _build_evalset(rows: pl.DataFrame, errors: pl.DataFrame, path: Path | str) -> EvalSet:
-    ids, at = factorize(errors["item"])
+    ids, row_index = factorize(errors["item"])
     systems, column = factorize(errors["system"])
-    first = np.unique(at, return_index=True)[1]
+    first = np.unique(row_index, return_index=True)[1]
     items = [ids.alias("id"), _strip_marks(rows["source"]).gather(first).alias("source")]
     if "document" in rows.columns:
         items.append(rows["document"].gather(first))
     evalset = EvalSet(
         items=pl.DataFrame(items),
         systems=tuple(systems.to_list()),
-        outputs=scatter_texts(at, column, _strip_marks(rows["target"]).to_list(), len(ids), systems.to_list()),
+        outputs=scatter_texts(row_index, column, _strip_marks(rows["target"]).to_list(), len(ids), systems.to_list()),
         judgments=Judgments(errors),
         name=Path(path).name.split(".")[0],
     )

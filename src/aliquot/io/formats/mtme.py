@@ -26,7 +26,7 @@ _NOT_IN_FILE_NAMES = "/\t\n\r\0"
 
 
 def looks_like(folder: Path) -> bool:
-    """Tell such a folder by its sources and system outputs."""
+    """Return whether a folder has the layout of mt-metrics-eval."""
     return (folder / "sources").is_dir() and (folder / "system-outputs").is_dir()
 
 
@@ -37,18 +37,18 @@ def list_pairs(folder: Path) -> list[str]:
 
 def read(folder: Path, pair: str | None = None) -> EvalSet:
     """Read one language pair; it must be named where the folder holds several."""
-    there = list_pairs(folder)
-    if not there:
+    available = list_pairs(folder)
+    if not available:
         raise FormatError(f"{folder}: sources/ holds no PAIR.txt; is this an mt-metrics-eval v2 test set?")
     if pair is None:
-        if len(there) > 1:
+        if len(available) > 1:
             raise OptionError(
-                f"{folder}: holds {len(there)} language pairs ({quoted(there)}); choose one with --pair / pair=, "
+                f"{folder}: holds {len(available)} language pairs ({quoted(available)}); choose one with `pair`, "
                 "or read all with aliquot.load_all"
             )
-        pair = there[0]
-    if pair not in there:
-        raise unknown_name("language pair", pair, there)
+        pair = available[0]
+    if pair not in available:
+        raise unknown_name("language pair", pair, available)
     sources = read_lines(folder / "sources" / f"{pair}.txt")
     n = len(sources)
     outputs = {path.stem: read_lines(path, n) for path in sorted((folder / "system-outputs" / pair).glob("*.txt"))}
@@ -99,8 +99,8 @@ def _read_item_columns(folder: Path, pair: str, n: int) -> list[pl.Series]:
 
 
 def _list_references(folder: Path, pair: str) -> dict[str, Path]:
-    found = sorted((folder / "references").glob(f"{pair}.*.txt")) if (folder / "references").is_dir() else []
-    return {path.name.removeprefix(f"{pair}.").removesuffix(".txt"): path for path in found}
+    paths = sorted((folder / "references").glob(f"{pair}.*.txt")) if (folder / "references").is_dir() else []
+    return {path.name.removeprefix(f"{pair}.").removesuffix(".txt"): path for path in paths}
 
 
 def _read_scores(folder: Path, pair: str, systems: list[str], n: int) -> tuple[dict[str, FloatArray], frozenset[str]]:
@@ -136,7 +136,7 @@ def _mostly_positive(values: FloatArray) -> bool:
 
 
 def _shorten_metric_names(names: Sequence[str], references: Sequence[str]) -> list[str]:
-    """Drop the suffix that names the reference used (COMET-refA, CometKiwi-src) where that stays unique.
+    """Drop the suffix for the reference used (COMET-refA, CometKiwi-src) if names stay unique.
 
     >>> _shorten_metric_names(["BLEU-refA", "BLEU-refB", "Kiwi-src", "COMET-refA"], ["refA", "refB"])
     ['BLEU', 'BLEU-refB', 'Kiwi', 'COMET']
@@ -185,7 +185,7 @@ def _choose_human(scores: dict[str, FloatArray]) -> str | None:
 
 
 def write(evalset: EvalSet, folder: Path, pair: str, *, alone: bool = False) -> None:
-    """Write one language pair as such a folder; scores named like human ones go to human-scores/.
+    """Write one language pair; scores with names of human scores go to human-scores/.
 
     The format knows lines only: line breaks inside a text become spaces, and judgments have no place in it.
 
@@ -204,7 +204,7 @@ def write(evalset: EvalSet, folder: Path, pair: str, *, alone: bool = False) -> 
     if others and alone:
         raise OutputError(
             f"{folder}: holds another campaign ({quoted(list_pairs(folder), 3)}); name a new folder, or add it as "
-            "a language pair of its own: --pair / pair="
+            "a language pair of its own: `pair`"
         )
     with atomic_folder(folder, keep=others) as temporary:
         for place, content in files.items():
@@ -224,9 +224,9 @@ def _require_free_folder(folder: Path) -> None:
 
 
 def _list_kept_files(folder: Path, pair: str, files: dict[Path, bytes]) -> list[Path]:
-    """Return the files that stay in the folder, those of other pairs; refuse to mix campaigns, or to replace one."""
-    there = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if not path.is_dir()]
-    same = [place for place in there if _belongs_to_pair(place, pair)]
+    """Return the files of other pairs, which stay; raise OutputError if campaigns would be mixed or replaced."""
+    existing = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if not path.is_dir()]
+    same = [place for place in existing if _belongs_to_pair(place, pair)]
     source = Path("sources", f"{pair}.txt")
     if source in same and (folder / source).read_bytes() != files[source]:
         raise OutputError(
@@ -238,11 +238,11 @@ def _list_kept_files(folder: Path, pair: str, files: dict[Path, bytes]) -> list[
             f"{folder}: holds another campaign of {pair}, which would be mixed with this one ({quoted(mixed, 2)} would "
             "stay); name a new folder, or delete it"
         )
-    return [place for place in there if place not in same]
+    return [place for place in existing if place not in same]
 
 
 def _belongs_to_pair(place: Path, pair: str) -> bool:
-    """Tell whether a file of such a folder belongs to the language pair."""
+    """Return whether a file belongs to the language pair."""
     return len(place.parts) > 1 and (place.parts[1] == pair or place.parts[1].startswith(f"{pair}."))
 
 

@@ -18,7 +18,7 @@ from aliquot.stats.arrays import FloatArray
 
 
 def is_item_table(raw: bytes) -> bool:
-    """Tell the item format from a long or wide table: it says so, or has ids and nested scores or outputs."""
+    """Return whether a Parquet file has the item format: its metadata, or ids and nested scores or outputs."""
     if META in pl.read_parquet_metadata(raw):
         return True
     schema = pl.read_parquet_schema(raw)
@@ -47,7 +47,7 @@ def read(raw: bytes, path: Path | str) -> EvalSet:
 
 
 def _validate_schema(schema: pl.Schema, path: Path | str) -> None:
-    """Raise for a nested column that is not built as the item format builds it."""
+    """Raise FormatError for a nested column with another dtype than the item format's."""
     for name, kind, expected in (
         ("tgt", pl.Struct, "a text for each system"),
         ("scores", pl.Struct, "numbers for each system"),
@@ -69,15 +69,15 @@ def _add_missing_systems(outputs: pl.DataFrame, systems: tuple[str, ...]) -> pl.
 
 def _read_score_columns(cells: pl.Series, path: Path | str) -> dict[str, dict[str, FloatArray]]:
     """Return score -> system -> values, in the order of first appearance."""
-    found: dict[str, dict[str, FloatArray]] = {}
+    by_score: dict[str, dict[str, FloatArray]] = {}
     for system in cells.struct.fields:
         of_system = cells.struct.field(system)
         if not isinstance(of_system.dtype, pl.Struct):
             raise FormatError(f"{path}: scores.{system} holds {of_system.dtype}; expected a number for each metric")
         for name in of_system.struct.fields:
             values = cast_column(of_system.struct.field(name), pl.Float64(), f"scores.{system}.{name}")
-            found.setdefault(name, {})[system] = values.to_numpy()
-    return found
+            by_score.setdefault(name, {})[system] = values.to_numpy()
+    return by_score
 
 
 def _place_columns(cells: dict[str, FloatArray], systems: tuple[str, ...], n: int) -> FloatArray:

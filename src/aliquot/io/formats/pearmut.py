@@ -33,7 +33,7 @@ _REMEDY = "download the annotations from Pearmut again"
 
 
 def looks_like(fields: dict[str, Any]) -> bool:
-    """Tell a record of Pearmut's log, or the object of campaigns, by its fields."""
+    """Return whether an object is a record of Pearmut's log, or its object of campaigns."""
     if {"annotation", "item_i", "user_id"} <= fields.keys():
         return True
     first = next((logs for logs in fields.values() if logs), None) if fields else None
@@ -50,7 +50,7 @@ def read(raw: bytes, path: Path | str, key: Key | None = None, weights: MQMWeigh
     for where, record in _iterate_records(raw, path):
         user, item = str(record.get("user_id")), str(record.get("item_i"))
         if record.get("annotation") == _RESET:
-            latest = {at: found for at, found in latest.items() if at[0] != user or (item not in ("None", at[1]))}
+            latest = {unit: entry for unit, entry in latest.items() if unit[0] != user or item not in ("None", unit[1])}
         else:
             latest[user, item] = (where, record)
     answers = [answer for where, record in latest.values() for answer in _read_answers(record, where)]
@@ -82,25 +82,25 @@ def _require_record(value: Any, where: str) -> dict[str, Any]:
 
 
 def _read_answers(record: dict[str, Any], where: str) -> Iterator[Answer]:
-    items, given = record.get("item"), record.get("annotation")
-    if not isinstance(items, list) or not isinstance(given, list):
+    items, annotations = record.get("item"), record.get("annotation")
+    if not isinstance(items, list) or not isinstance(annotations, list):
         return  # a form about the user, or another kind of event
     if any(isinstance(item, dict) and "form" in item for item in items):
         return
-    if len(items) != len(given):
-        raise FormatError(f"{where}: {len(given)} annotations of {len(items)} segments; {_REMEDY}")
+    if len(items) != len(annotations):
+        raise FormatError(f"{where}: {len(annotations)} annotations of {len(items)} segments; {_REMEDY}")
     kind = str(record.get("item_i"))
     extra: dict[str, Any] = {}
     if kind.startswith((*_TRAINING, _CHECK)):
         extra |= mark_control("training" if kind.startswith(_TRAINING) else "true")
-    cells = sum(len(by_model) for by_model in given if isinstance(by_model, dict))
+    cells = sum(len(by_model) for by_model in annotations if isinstance(by_model, dict))
     seconds, time = _measure_time(record.get("actions"), where)
     if cells and seconds is not None:
         extra |= {"seconds": seconds / cells}
     extra |= {"time": time} if time is not None else {}
-    for at, (item, by_model) in enumerate(zip(items, given, strict=True), start=1):
+    for number, (item, by_model) in enumerate(zip(items, annotations, strict=True), start=1):
         if by_model is not None:  # a segment that was skipped
-            yield from _read_segment(item, by_model, str(record.get("user_id")), extra, f"{where}, segment {at}")
+            yield from _read_segment(item, by_model, str(record.get("user_id")), extra, f"{where}, segment {number}")
 
 
 def _read_segment(item: Any, by_model: Any, user: str, extra: dict[str, Any], where: str) -> Iterator[Answer]:
@@ -151,13 +151,13 @@ def _parse_score(score: Any, where: str) -> float | None:
 
 
 def _measure_time(actions: Any, where: str) -> tuple[float | None, float | None]:
-    """Return the seconds spent, without the idle ones, and the time of the last action."""
+    """Return the seconds spent, without idle time, and the time of the last action."""
     times = [
         parse_number(action.get("time"))
         for action in require_type(actions if actions is not None else [], list, f"{where}, actions", "a list")
         if isinstance(action, dict)
     ]
-    known = sorted(time for time in times if time is not None)
-    if len(known) < 2:
-        return None, known[0] if known else None
-    return sum(min(b - a, _MAX_IDLE_SECONDS) for a, b in pairwise(known)), known[-1]
+    stamps = sorted(time for time in times if time is not None)
+    if len(stamps) < 2:
+        return None, stamps[0] if stamps else None
+    return sum(min(b - a, _MAX_IDLE_SECONDS) for a, b in pairwise(stamps)), stamps[-1]

@@ -16,12 +16,12 @@ _SCALE = re.compile(r"^(?:scale[_ ]?)?(-?\d{1,9})$")
 
 
 def looks_like(fields: Mapping[str, Any]) -> bool:
-    """Tell a record of Potato by its fields."""
-    known = any(isinstance(fields.get(name), dict) for name in _LABELS)
+    """Return whether a record is Potato's."""
+    has_labels = any(isinstance(fields.get(name), dict) for name in _LABELS)
     return (
         "instance_id" in fields
         and bool({"user_id", "user"} & fields.keys())
-        and (known or bool(_collect_labels(fields)))
+        and (has_labels or bool(_collect_labels(fields)))
     )
 
 
@@ -30,16 +30,16 @@ def _collect_labels(fields: Mapping[str, Any]) -> Fields:
     for name in _LABELS:
         if isinstance(fields.get(name), dict):
             return dict(fields[name])
-    found: Fields = {}
+    labels: Fields = {}
     for name, value in fields.items():
         schema, mark, label = name.partition(":::") if ":::" in name else name.partition(".")
         if mark and schema and label:
-            found.setdefault(schema, {})[label] = value
-    return found
+            labels.setdefault(schema, {})[label] = value
+    return labels
 
 
 def read_answers(record: Fields, where: str) -> Iterator[Answer]:
-    """Yield what one annotator said of one instance."""
+    """Yield one annotator's answers on one instance."""
     named: Fields = {}
     spans: list[Any] | None = None
     for schema, answer in _collect_labels(record).items():
@@ -50,11 +50,11 @@ def read_answers(record: Fields, where: str) -> Iterator[Answer]:
             if isinstance(labels.get(name), list):
                 spans = [*(spans or []), *labels.pop(name)]
                 labels.pop("score", None)  # computed by the tool from the errors
-        given = {n: v for n, v in labels.items() if not n.startswith("_") and v not in (False, None, "", "false")}
-        if given:
-            named[schema] = _read_value(given)
-    listed = record.get("spans", record.get("span_annotations"))
-    spans = _collect_spans(listed, spans)
+        answered = {n: v for n, v in labels.items() if not n.startswith("_") and v not in (False, None, "", "false")}
+        if answered:
+            named[schema] = _read_value(answered)
+    marked = record.get("spans", record.get("span_annotations"))
+    spans = _collect_spans(marked, spans)
     behaviour = record.get("behavioral_data")
     seconds = _read_seconds(behaviour) if isinstance(behaviour, dict) else None
     text = record.get("displayed_text")
@@ -68,11 +68,11 @@ def read_answers(record: Fields, where: str) -> Iterator[Answer]:
 
 
 def _read_value(labels: Fields) -> Any:
-    """Return the number that was chosen: the value, or the label of a box that was ticked."""
+    """Return the number chosen: the value, or the label of a ticked box."""
     for label, value in labels.items():
-        found = parse_number(value)
-        if found is not None:
-            return found
+        number = parse_number(value)
+        if number is not None:
+            return number
         ticked = _SCALE.match(str(label)) or _SCALE.match(str(value))
         if ticked:
             return float(ticked.group(1))
@@ -80,13 +80,13 @@ def _read_value(labels: Fields) -> Any:
     return str(label) if value in (True, "true", "True") or not isinstance(value, str) else value
 
 
-def _collect_spans(listed: Any, spans: list[Any] | None) -> list[Any] | None:
-    """Return spans of all schemas; of several fields on a page, those that are not on the source."""
-    if isinstance(listed, list):
-        return [*(spans or []), *listed]
-    if not isinstance(listed, dict):
+def _collect_spans(marked: Any, spans: list[Any] | None) -> list[Any] | None:
+    """Return the spans of all schemas that are not on the source."""
+    if isinstance(marked, list):
+        return [*(spans or []), *marked]
+    if not isinstance(marked, dict):
         return spans
-    for by_field in listed.values():
+    for by_field in marked.values():
         groups = by_field if isinstance(by_field, dict) else {"": by_field}
         for name, group in groups.items():
             if isinstance(group, list) and name != "source":

@@ -10,7 +10,7 @@ from aliquot.io.formats.table_columns import map_columns
 
 
 def looks_like(fields: Mapping[str, Any]) -> bool:
-    """Tell a task of Prodigy by its fields."""
+    """Return whether a record is a task of Prodigy."""
     return "answer" in fields and bool({"_task_hash", "_input_hash"} & fields.keys())
 
 
@@ -24,10 +24,10 @@ def read_answers(record: Fields, where: str) -> Iterator[Answer]:
     chosen, spans = record.get("accept"), record.get("spans")
     if isinstance(chosen, list) and chosen:
         named["accept"] = _read_choice(chosen[0], record.get("options"))
-    kept = record["answer"] == "accept"
+    is_accepted = record["answer"] == "accept"
     if not named and spans is None and chosen is None and record["answer"] in ("accept", "reject"):
-        named["answer"] = float(kept)
-        kept = True
+        named["answer"] = float(is_accepted)
+        is_accepted = True
     time = parse_number(record.get("_timestamp"))
     base = {
         **identify_output({n: v for n, v in data.items() if n != usual}, None),
@@ -36,7 +36,7 @@ def read_answers(record: Fields, where: str) -> Iterator[Answer]:
     }
     if "output" not in base and isinstance(record.get("text"), str):
         base["output"] = record["text"]
-    if not kept:  # ignored, or refused although there were choices: an answer without a value
+    if not is_accepted:  # ignored, or refused although there were choices: an answer without a value
         named, spans = dict.fromkeys(named or ["accept"]), None
     yield from build_answers(named, base, spans if spans is None or isinstance(spans, list) else [spans], where)
 
@@ -45,6 +45,6 @@ def _read_choice(chosen: Any, options: Any) -> Any:
     """Return the chosen option's id where it is a number, else its text."""
     if parse_number(chosen) is not None:
         return chosen
-    listed = [one for one in options if isinstance(one, dict)] if isinstance(options, list) else []
-    text = next((one.get("text") for one in listed if one.get("id") == chosen), None)
+    choices = [choice for choice in options if isinstance(choice, dict)] if isinstance(options, list) else []
+    text = next((choice.get("text") for choice in choices if choice.get("id") == chosen), None)
     return text if isinstance(text, str) else str(chosen)

@@ -25,7 +25,7 @@ _LISTS: tuple[tuple[str, type, str], ...] = (
 
 
 def looks_like(fields: dict[str, Any]) -> bool:
-    """Tell a SummEval line by its fields."""
+    """Return whether a line is SummEval's."""
     return bool(_GROUPS.keys() & fields.keys())
 
 

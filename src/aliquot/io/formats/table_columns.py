@@ -24,6 +24,7 @@ from aliquot.errors import (
     unknown_name,
 )
 from aliquot.stats.arrays import FloatArray
+from aliquot.validation import invalid
 
 SYNONYMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -87,7 +88,7 @@ AMBIGUOUS_ROLES = ("metric", "value", "source", "reference", "output")
 def map_columns(
     present: Sequence[str], wanted: Mapping[str, str] | None, where: str, absent: Absent | None = None
 ) -> dict[str, str]:
-    """Return our name -> the table's column name; the user's mapping first, then exact names, then synonyms.
+    """Return role -> column name: the user's mapping first, then exact names, then synonyms.
 
     A column that is asked for and not there is an error, or is added to `absent` where another file may have it; one
     that is there is removed from it.
@@ -95,44 +96,44 @@ def map_columns(
     >>> map_columns(["segment_id", "model", "score"], None, "t.csv")
     {'item': 'segment_id', 'system': 'model', 'value': 'score'}
     """
-    found: dict[str, str] = {}
+    roles: dict[str, str] = {}
     for ours, theirs in (wanted or {}).items():
         if ours not in SYNONYMS:
-            raise unknown_name("column role", ours, SYNONYMS, "write --columns role=column")
+            raise unknown_name("column role", ours, SYNONYMS, "write role=column in `columns`")
         if theirs not in present:
             error = FormatError(f"{where}: {unknown_name('column', theirs, present)}")
             if absent is None:
                 raise error
             absent[f"{ours}={theirs}"] = error
             continue
-        if theirs in found.values():
-            raise OptionError(f"--columns gives the column '{theirs}' two roles; each column plays one")
-        found[ours] = theirs
+        if theirs in roles.values():
+            raise OptionError(f"`columns` gives the column '{theirs}' two roles; each column has one", "columns")
+        roles[ours] = theirs
         if absent is not None:
             absent.pop(f"{ours}={theirs}", None)
-    free = {name.strip().casefold().replace(" ", "_"): name for name in present if name not in found.values()}
+    free = {name.strip().casefold().replace(" ", "_"): name for name in present if name not in roles.values()}
     for ours, names in SYNONYMS.items():
         match = next((free[name] for name in names if name in free), None)
-        if ours not in found and match is not None:
-            found[ours] = match
-    return {ours: found[ours] for ours in SYNONYMS if ours in found}
+        if ours not in roles and match is not None:
+            roles[ours] = match
+    return {ours: roles[ours] for ours in SYNONYMS if ours in roles}
 
 
 def require_roles(
     roles: Sequence[str], mapped: Mapping[str, str], present: Sequence[str], kind: str, where: str
 ) -> None:
-    """Raise for the first role that no column plays."""
+    """Raise MissingColumnError for the first role without a column."""
     for role in roles:
         if role not in mapped:
             raise MissingColumnError(
                 f"{where}: {kind} need a column '{role}' (or {quoted(SYNONYMS[role][1:4])}); "
-                f"there are {quoted(present)}; name it with --columns {role}=NAME",
+                f"there are {quoted(present)}; name it with `columns={role}=NAME`",
                 role,
             )
 
 
 def parse_columns(text: str) -> dict[str, str]:
-    """Parse `role=column,role=column` as the command line gives it.
+    """Parse `role=column,role=column`.
 
     >>> parse_columns("item=segment,value=points")
     {'item': 'segment', 'value': 'points'}
@@ -140,7 +141,7 @@ def parse_columns(text: str) -> dict[str, str]:
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
     for role, equals, column in pairs:
         if not (role and equals and column):
-            raise OptionError(f"--columns '{text}': expected role=column pairs, e.g. item=segment_id,value=points")
+            raise invalid("columns", text, "give role=column pairs, e.g. item=segment_id,value=points")
     return {role.strip(): column.strip() for role, _, column in pairs}
 
 
@@ -157,7 +158,7 @@ _DECIMAL_COMMA, _THOUSANDS = r"^[+-]?\d*,\d+$", r"^[+-]?[1-9]\d{0,2},\d{3}$"
 
 
 def parse_ids(column: pl.Series, where: str) -> pl.Series:
-    """Return ids: whole numbers where all are written as such ('007' stays a name; 1349.0 is 1349)."""
+    """Return ids: integers if all are written as such ('007' is a name; 1349.0 is 1349), else strings."""
     _require_values(column, where)
     if column.dtype.is_integer():
         return column
@@ -173,7 +174,7 @@ def parse_ids(column: pl.Series, where: str) -> pl.Series:
 
 
 def parse_names(column: pl.Series, where: str) -> pl.Series:
-    """Return names without spaces around them; every row must have one."""
+    """Return names without surrounding spaces; raise FormatError for empty cells."""
     _require_values(column, where)
     names = _cast_text(column, where)
     bare = names.str.strip_chars()
@@ -202,7 +203,7 @@ def _cast_text(column: pl.Series, where: str) -> pl.Series:
 
 
 def parse_numbers(column: pl.Series, where: str) -> FloatArray:
-    """Return finite numbers, NaN where missing; words that say so are told in a warning."""
+    """Return finite numbers, NaN if missing; warn if words such as 'NA' are read as missing."""
     if column.dtype == pl.Boolean:
         raise NotNumericError(
             f"{where}: the column '{column.name}' holds true and false; scores must be numbers", column.name
@@ -233,7 +234,7 @@ def parse_numbers(column: pl.Series, where: str) -> FloatArray:
 
 
 def parse_whole_numbers(column: pl.Series, where: str) -> pl.Series:
-    """Return whole numbers, null where missing."""
+    """Return integers, null if missing."""
     numbers = pl.Series(column.name, parse_numbers(column, where), nan_to_null=True)
     broken = (numbers != numbers.round()).fill_null(value=False)
     if broken.any():
@@ -257,7 +258,7 @@ def _warn_missing_words(column: pl.Series, words: pl.Series, where: str) -> None
 
 
 def is_numeric(column: pl.Series, where: str) -> bool:
-    """Tell whether all that is there are numbers; a few other cells among many numbers are an error.
+    """Return whether all cells are numbers or missing; raise NotNumericError for a few others among many numbers.
 
     >>> is_numeric(pl.Series(["1", "n/a", "2.5"]), "t.csv"), is_numeric(pl.Series(["1", "good"]), "t.csv")
     (True, False)
@@ -288,7 +289,7 @@ def describe_text_columns(columns: pl.DataFrame) -> str:
 
 
 def infer_type(column: pl.Series) -> pl.Series:
-    """Turn a text column into integers, numbers or booleans where all of it is."""
+    """Cast a text column to integers, floats or booleans if all its cells are."""
     if column.dtype != pl.String or column.name in ("annotator", "criterion"):
         return column
     numbers, bad = _cast_numbers(column)
@@ -302,7 +303,7 @@ def infer_type(column: pl.Series) -> pl.Series:
 
 
 def _cast_numbers(column: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Return the numbers, null where missing, and which cells hold something else."""
+    """Return the numbers, null if missing, and a mask of cells that hold something else."""
     if column.dtype != pl.String:
         return column.cast(pl.Float64, strict=False), pl.repeat(value=False, n=len(column), eager=True)
     text = column.str.strip_chars()
@@ -316,7 +317,7 @@ def _cast_numbers(column: pl.Series) -> tuple[pl.Series, pl.Series]:
 
 
 def _has_decimal_commas(text: pl.Series) -> bool:
-    """Tell 0,5 from 1,000: no cell has a point, and at least one comma cannot separate thousands."""
+    """Return whether commas are decimal: no cell has a point, and one comma cannot separate thousands."""
     with_comma = text.filter(text.str.contains(",", literal=True))
     return (
         not text.str.contains(".", literal=True).any()

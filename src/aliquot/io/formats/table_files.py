@@ -38,7 +38,7 @@ _LISTS = ("shown", "ranking")  # of systems, in a choice
 
 
 def read_frame(raw: bytes, path: Path | str) -> pl.DataFrame:
-    """Read a table, whatever container it is in."""
+    """Read a table from CSV, TSV, Parquet, Excel or JSON."""
     if raw.startswith(PARQUET_MAGIC):
         try:
             with silence_panics():
@@ -64,7 +64,7 @@ class Table(Protocol):
 
 
 def to_polars(table: Table) -> pl.DataFrame:
-    """Return a table in memory as a Polars frame; pandas' index is left out."""
+    """Return a table as a Polars frame, without the index of pandas."""
     if isinstance(table, pl.DataFrame):
         return table
     if not hasattr(table, "columns"):
@@ -77,7 +77,7 @@ def to_polars(table: Table) -> pl.DataFrame:
 
 
 def stack_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Stack tables by the names of their columns; a column that one lacks is empty there, numbers and texts are texts.
+    """Stack tables by column name; missing columns are null, and numbers mixed with texts become texts.
 
     >>> stack_tables([pl.DataFrame({"item": [1]}), pl.DataFrame({"item": ["b"], "note": ["x"]})]).rows()
     [('1', None), ('b', 'x')]
@@ -95,7 +95,7 @@ def stack_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def is_table_record(fields: dict[str, Any]) -> bool:
-    """Tell a row of a long table from an item, by the fields of the first JSON object.
+    """Return whether a JSON object is a row of a long table, not an item.
 
     >>> is_table_record({"item": 1, "system": "A", "score": 0.5}), is_table_record({"i": 1, "tgt": {"A": "Hallo"}})
     (True, False)
@@ -126,7 +126,7 @@ def _decode_typed(text: bytes, where: str, kind: type[Decoded]) -> Decoded:
 
 
 def _cast_mixed_columns(table: pl.DataFrame) -> pl.DataFrame:
-    """Turn columns that mix numbers and texts, such as ids 1 and "a2", into texts."""
+    """Cast columns that mix numbers and texts, such as ids 1 and "a2", to texts."""
     mixed = [name for name, dtype in table.schema.items() if dtype == JSON_DTYPE]
     return table.with_columns(pl.col(name).struct.field("json").str.strip_chars('"').alias(name) for name in mixed)
 
@@ -135,7 +135,7 @@ def _cast_mixed_columns(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _read_excel(raw: bytes, path: Path | str) -> pl.DataFrame:
-    """Read the first sheet; cells become texts, as those of a CSV file are, so that one set of rules reads both."""
+    """Read the first sheet; cells become texts, as in CSV, so that the same rules parse both."""
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             inside = archive.namelist()
@@ -164,10 +164,10 @@ def _read_excel(raw: bytes, path: Path | str) -> pl.DataFrame:
     rows = [row for row in rows if any(cell is not None for cell in row)]
     if not rows:
         raise FormatError(f"{path}: the first sheet '{sheet.title}' is empty; it should hold a header and rows")
-    named = [at for at, name in enumerate(rows[0]) if name is not None]
-    header = [str(rows[0][at]) for at in named]
+    named = [index for index, name in enumerate(rows[0]) if name is not None]
+    header = [str(rows[0][index]) for index in named]
     _validate_header(header, path)
-    columns = [[row[at] if at < len(row) else None for row in rows[1:]] for at in named]
+    columns = [[row[index] if index < len(row) else None for row in rows[1:]] for index in named]
     return pl.DataFrame([pl.Series(n, values, dtype=pl.String) for n, values in zip(header, columns, strict=True)])
 
 
@@ -203,7 +203,7 @@ def parse_csv(text: str, path: Path | str) -> pl.DataFrame:
 
 
 def detect_separator(text: str) -> str:
-    """Tell tab, comma and semicolon apart by the header."""
+    """Return the most frequent of tab, comma and semicolon in the header."""
     header = text.split("\n", 1)[0]
     return max("\t,;", key=header.count)
 

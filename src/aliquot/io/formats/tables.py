@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -44,8 +45,10 @@ from aliquot.io.formats.table_columns import (
 )
 from aliquot.io.writing import resolve_ending, write_bytes, write_parquet
 from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.validation import one_of
 
-_WIDE = ("systems", "metrics")
+Wide = Literal["systems", "metrics"]
+"""What each of the remaining columns of a wide table is."""
 _SCORE_ROLES = ("item", "system", "metric", "value", "output", *ITEM_FIELDS)
 _NON_ANSWER_ROLES = ("item", "system", "annotator", "criterion", "seconds")
 _OUTPUT_OF = re.compile(rf"^(?:{'|'.join(SYNONYMS['output'])})s?[ _.:-]+(.+)$", re.IGNORECASE)
@@ -53,7 +56,7 @@ _OUTPUT_OF = re.compile(rf"^(?:{'|'.join(SYNONYMS['output'])})s?[ _.:-]+(.+)$", 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """How a table is to be understood where its columns do not say.
+    """How to read a table whose columns leave it open.
 
     Attributes:
         columns: our column role -> the table's column name.
@@ -65,7 +68,7 @@ class TableOptions:
     """
 
     columns: Mapping[str, str] | None = None
-    wide: str | None = None
+    wide: Wide | None = None
     score_name: str | None = None
     answer: str | None = None
     absent: Absent | None = None
@@ -74,7 +77,7 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class _RoleTable:
-    """A table sorted out: columns that play a role, under our names, and all others, under their own."""
+    """A table whose columns have roles: those with one under its name, the others under their own."""
 
     known: pl.DataFrame
     others: pl.DataFrame
@@ -94,7 +97,7 @@ class _RoleTable:
             self.require(roles, "judgments")
         except MissingColumnError as error:
             if error.role == "system":
-                error.args = (f"{error}; labels of items without systems are read with --answer COLUMN",)
+                error.args = (f"{error}; labels of items without systems are read with `answer=COLUMN`",)
             raise
 
     def ids(self) -> pl.Series:
@@ -111,10 +114,10 @@ class _RoleTable:
 
 
 def from_table(table: pl.DataFrame, where: str, options: TableOptions | None = None) -> EvalSet:
-    """Make an EvalSet of a table, deciding by its columns which kind it is."""
+    """Build an EvalSet from a table of scores, judgments or texts, long or wide."""
     options = options or TableOptions()
-    if options.wide is not None and options.wide not in _WIDE:
-        raise unknown_name("--wide", options.wide, _WIDE)
+    if options.wide is not None:
+        one_of("wide", options.wide, get_args(Wide))
     if not table.height:
         raise FormatError(f"{where}: the table has a header but no rows; there is nothing to read")
     sorted_out = _assign_roles(table, where, options)
@@ -133,22 +136,22 @@ def from_table(table: pl.DataFrame, where: str, options: TableOptions | None = N
 
 
 def _assign_roles(table: pl.DataFrame, where: str, options: TableOptions) -> _RoleTable:
-    """Give each column its role; under --wide a column of numbers is a score, whatever it is called."""
+    """Assign a role to each column; with `wide`, columns of numbers are scores whatever their names."""
     table = table.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
-    asked = dict(options.columns or {})
+    columns = dict(options.columns or {})
     if options.answer is not None:
         if options.answer not in table.columns:
-            raise FormatError(f"{where}: {unknown_name('column', options.answer, table.columns, 'check --answer')}")
-        if options.answer in (map_columns(table.columns, asked, where, {}).get(role) for role in _NON_ANSWER_ROLES):
+            raise FormatError(f"{where}: {unknown_name('column', options.answer, table.columns, 'check `answer`')}")
+        if options.answer in (map_columns(table.columns, columns, where, {}).get(role) for role in _NON_ANSWER_ROLES):
             what = "says what was judged, by whom or how fast, and is no answer"
             raise FormatError(f"{where}: the column '{options.answer}' {what}")
-        asked.pop("value", None)
+        columns.pop("value", None)
     present = [name for name in table.columns if name != options.answer]
-    roles = map_columns(present, asked, where, options.absent)
+    roles = map_columns(present, columns, where, options.absent)
     if options.answer is not None:
         roles.pop("value", None)  # a free column like any other
     if options.wide is not None:
-        scores = [r for r in AMBIGUOUS_ROLES if r in roles and r not in asked and is_numeric(table[roles[r]], where)]
+        scores = [r for r in AMBIGUOUS_ROLES if r in roles and r not in columns and is_numeric(table[roles[r]], where)]
         roles = {role: column for role, column in roles.items() if role not in scores}
     known = table.select(pl.col(theirs).alias(ours) for ours, theirs in roles.items())
     return _RoleTable(known, table.select(present).drop(roles.values()), roles, where)
@@ -158,7 +161,7 @@ def _assign_roles(table: pl.DataFrame, where: str, options: TableOptions) -> _Ro
 
 
 def _unpivot_systems(table: _RoleTable, options: TableOptions) -> _RoleTable:
-    """Return a table with a column for each system as one with a row for each item and system."""
+    """Unpivot a table with a column per system to a row per item and system."""
     if "system" in table.roles:
         return table
     outputs = {_OUTPUT_OF.sub(r"\1", name): name for name in table.others.columns if _OUTPUT_OF.match(name)}
@@ -198,19 +201,19 @@ def _parse_score_column(column: str, system: str) -> str | None:
     >>> _parse_score_column("human_A", "A"), _parse_score_column("A COMET", "A"), _parse_score_column("human_B", "A")
     ('human', 'COMET', None)
     """
-    found = re.match(rf"^(?:(.+)[ _.:-]+{re.escape(system)}|{re.escape(system)}[ _.:-]+(.+))$", column)
-    return None if found is None else found[1] or found[2]
+    match = re.match(rf"^(?:(.+)[ _.:-]+{re.escape(system)}|{re.escape(system)}[ _.:-]+(.+))$", column)
+    return None if match is None else match[1] or match[2]
 
 
 def _stack_score_columns(table: _RoleTable, options: TableOptions) -> _RoleTable:
-    """Stack the columns of scores, one for each system."""
+    """Unpivot the score columns, one per system."""
     table.require(["item"], "tables")
     ids = table.ids()
     again = ~ids.is_first_distinct()
     if again.any() and "annotator" not in table.roles:
         row = int(again.arg_max() or 0)
         raise FormatError(
-            f"{table.where} row {row + 1}: item {ids[row]} has two rows; with --wide systems each item has one"
+            f"{table.where} row {row + 1}: item {ids[row]} has two rows; with `wide=systems` each item has one"
         )
     if not table.others.columns:
         raise FormatError(f"{table.where}: no column holds scores; there are {quoted(table.roles.values())}")
@@ -228,20 +231,20 @@ def _stack_parts(
 ) -> _RoleTable:
     whole = pl.concat(parts)
     roles = {**table.roles, **{role: role for role in new}}
-    scores = whole.select(pl.col(made).alias(name) for made, name in others.items())
+    scores = whole.select(pl.col(column).alias(name) for column, name in others.items())
     return _RoleTable(whole.drop(others), scores, roles, table.where)
 
 
 def _unpivot_criteria(table: _RoleTable) -> _RoleTable:
-    """Return a table with a column of numbers for each criterion as one with a row for each judgment."""
+    """Unpivot a table with a column per criterion to a row per judgment."""
     table.require_judgments("item", "system")
     criteria = [name for name in table.others.columns if is_numeric(table.others[name], table.where)]
     if not criteria or "criterion" in table.roles:
         table.require_judgments("value")
     free = table.others.drop(criteria)
     others = f"; {describe_text_columns(free)} are not" if free.columns else ""
-    told = f"no column 'value'; {quoted(criteria)} are read as criteria{others}"
-    warnings.warn(f"{table.where}: {told}", AliquotWarning, 2)
+    note = f"no column 'value'; {quoted(criteria)} are read as criteria{others}"
+    warnings.warn(f"{table.where}: {note}", AliquotWarning, 2)
     parts = [
         table.known.with_columns(pl.lit(name).alias("criterion"), pl.Series("value", table.numbers(table.others[name])))
         for name in criteria
@@ -279,7 +282,7 @@ def _read_long(table: _RoleTable, options: TableOptions) -> EvalSet:
 def _scatter_values(
     value: FloatArray, cell: IntArray, shape: tuple[int, ...], table: _RoleTable, metric: str | None
 ) -> FloatArray:
-    """Put each value into its cell; two rows for one cell must agree, unless one of them is empty."""
+    """Return values by cell; raise FormatError if two rows of one cell differ."""
     scores = np.full(int(np.prod(shape)), np.nan)
     present = np.isfinite(value)
     if present.all():
@@ -310,7 +313,7 @@ def _read_metric_columns(table: _RoleTable, options: TableOptions) -> EvalSet:
     if options.wide is None and "system" not in table.roles:
         raise FormatError(
             f"{table.where}: no columns 'system' and 'value', so {quoted(others, 5)} could be systems or metrics; "
-            "say which with --wide systems or --wide metrics, or name columns with --columns"
+            "say which with `wide=systems` or `wide=metrics`, or name columns with `columns`"
         )
     if not others and "output" not in table.roles:
         raise FormatError(f"{table.where}: no column holds scores; there are {quoted(table.roles.values())}")
@@ -318,7 +321,7 @@ def _read_metric_columns(table: _RoleTable, options: TableOptions) -> EvalSet:
     numeric = [name for name in others if is_numeric(table.others[name], table.where)]
     if not numeric and "output" not in table.roles:
         raise FormatError(
-            f"{table.where}: none of the columns {quoted(others)} holds numbers only; name them with --columns"
+            f"{table.where}: none of the columns {quoted(others)} holds numbers only; name them with `columns`"
         )
     _warn_left_out(describe_text_columns(table.others.drop(numeric)), table)
     items, rows = factorize(table.ids())
@@ -347,7 +350,7 @@ def _build_evalset(
 
 
 def _add_answer(table: _RoleTable, answer: pl.Series) -> _RoleTable:
-    """Return judgments with the answers as values where they are numbers, else as labels in a column of their own."""
+    """Add the answers as values if they are numbers, else as a column of labels."""
     table.require(["item", "annotator"], "judgments")
     if "system" not in table.roles:  # labels of the items themselves
         table = table.with_known("system", pl.repeat("-", table.known.height, eager=True))
@@ -378,7 +381,7 @@ def _build_judgments(table: _RoleTable) -> pl.DataFrame:
     try:
         value = table.numbers(table.known["value"])
     except NotNumericError as error:
-        error.args = (f"{error}; labels are read with --answer COLUMN --recode yes=1,no=0",)
+        error.args = (f"{error}; labels are read with `answer=COLUMN` and `recode=yes=1,no=0`",)
         raise
     columns = [
         table.ids().alias("item"),
@@ -410,7 +413,7 @@ def factorize(labels: pl.Series) -> tuple[pl.Series, IntArray]:
 
 
 def _build_items(items: pl.Series, table: _RoleTable, rows: IntArray) -> pl.DataFrame:
-    """Take each item's fields from the first of its rows that has them."""
+    """Return each item's fields from the first row that has them."""
     fields = [_parse_item_field(table.known[name], table.where) for name in ITEM_FIELDS if name in table.roles]
     if not fields:
         return pl.DataFrame([items.alias("id")])
@@ -440,7 +443,7 @@ def write(table: pl.DataFrame, path: Path | str) -> None:
 
 
 def format_csv(table: pl.DataFrame, separator: str = ",") -> str:
-    """Return a table as CSV or TSV; nested values as JSON, and texts that a spreadsheet would run marked as texts."""
+    """Format a table as CSV or TSV; nested values as JSON, and formulas escaped."""
     nested = [column.name for column in table if column.dtype.is_nested()]
     flat = table.with_columns(pl.col(name).struct.field("json").alias(name) for name in nested)
     safe = escape.csv_cells(flat)
@@ -449,7 +452,7 @@ def format_csv(table: pl.DataFrame, separator: str = ",") -> str:
 
 
 def build_long_scores(evalset: EvalSet) -> pl.DataFrame:
-    """One row per item, system and score that is present: item, system, metric, value."""
+    """Return one row per item, system and score that is present: item, system, metric, value."""
     n, m = evalset.n_items, evalset.n_systems
     item = evalset.items["id"].gather(np.repeat(np.arange(n), m)).alias("item")
     cells = pl.DataFrame([item, pl.Series("system", list(evalset.systems) * n, dtype=pl.String)])

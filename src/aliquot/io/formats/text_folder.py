@@ -16,7 +16,7 @@ _FIELDS = {name: role for role in ("source", "reference", "document", "domain") 
 
 
 def looks_like(folder: Path) -> bool:
-    """Tell such a folder: it holds text files and nothing else, and at least one of them is a system's."""
+    """Return whether a folder holds text files only, at least one of a system."""
     files = [path for path in folder.iterdir() if not path.name.startswith(".")]
     texts = all(path.is_file() and path.suffix.casefold() in _ENDINGS for path in files)
     return texts and any(_get_stem(path) not in _FIELDS for path in files)
