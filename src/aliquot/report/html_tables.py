@@ -25,22 +25,20 @@ _MEASURES = ("number", "scientific", "share")  # kinds of which the first column
 _LONG_NAME = 24  # letters from which a column of names has a minimal width
 
 
-def shorten_name(name: str) -> str:
+def shorten_name(name: str, limit: int = MAX_NAME) -> str:
     """Return a name on one line; one that is longer than a table can hold loses its middle.
 
-    >>> len(shorten_name("x" * 300))
-    80
+    >>> shorten_name("system-a-large-2024", 12)
+    'syste…e-2024'
     """
     text = escape.one_line(name)
-    if len(text) <= MAX_NAME:
-        return text
-    half = MAX_NAME // 2
-    return f"{text[: half - 1]}…{text[-half:]}"
+    half = limit // 2
+    return text if len(text) <= limit else f"{text[: half - 1]}…{text[-half:]}"
 
 
-def write_name(name: str) -> Html:
+def write_name(name: str, limit: int = MAX_NAME) -> Html:
     """Return a name as HTML, its direction of writing apart from that of the text around it."""
-    return Html(f"<bdi>{escape.html(shorten_name(name))}</bdi>")
+    return Html(f"<bdi>{escape.html(shorten_name(name, limit))}</bdi>")
 
 
 @dataclass(frozen=True)
@@ -145,7 +143,9 @@ class _TableWriter:
     def __init__(self, view: View, columns: Sequence[Column], style: TableStyle) -> None:
         self.view, self.columns, self.style = view, columns, style
         self.sections = None if view.section is None else view.values(view.section)
-        self.main = next((place for place, column in enumerate(columns) if column.kind in _MEASURES), -1)
+        self.main = next(
+            (place for place, column in enumerate(columns) if column.kind in _MEASURES and not column.rank), -1
+        )
         self.axes = {place: _bar_axis(view, column) for place, column in enumerate(columns) if column.kind == "bar"}
 
     def table(self, rows: Sequence[int]) -> str:

@@ -31,7 +31,7 @@ from aliquot.io.writing import write_bytes
 from aliquot.report import method_text
 from aliquot.report.blocks import Section, Template, render_block
 from aliquot.report.findings import PARTS, Findings, Part, ReportOptions, gather_findings
-from aliquot.report.html_tables import TableStyle, shorten_name, write_name
+from aliquot.report.html_tables import MAX_NAME, TableStyle, shorten_name, write_name
 from aliquot.validation import one_of
 
 _ENDINGS = (".html", ".htm")
@@ -381,12 +381,12 @@ class _Names:
         longest_first = sorted(self.letters, key=len, reverse=True)
         self.pattern = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in longest_first) or "(?!)")
 
-    def write_name(self, name: str) -> Html:
+    def write_name(self, name: str, limit: int = MAX_NAME) -> Html:
         """Return a system's name with its letter, or any other name."""
         letter = self.letters.get(name)
         if letter is None:
-            return write_name(name)
-        named = f'<span class="named">{escape.html(shorten_name(name))}</span>'
+            return write_name(name, limit)
+        named = f'<span class="named">{escape.html(shorten_name(name, limit))}</span>'
         return Html(f'<bdi class="who">{named}<span class="letter">{letter}</span></bdi>')
 
     def write_text(self, sentence: str) -> Html:

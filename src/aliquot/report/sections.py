@@ -15,7 +15,7 @@ from typing import Any, Literal
 from aliquot.core.escape import Html
 from aliquot.core.shown import Shown
 from aliquot.core.verdict_words import format_p
-from aliquot.core.view import View
+from aliquot.core.view import Column, View
 from aliquot.core.written import fixed, percent, scientific
 from aliquot.report import drawings
 from aliquot.report.blocks import Block, Diagram, Folded, Notes, Section, Template, Text
@@ -48,7 +48,11 @@ def rank_systems(findings: Findings) -> Section | None:
         if estimates is not None and estimates.judged < estimates.population
         else ""
     )
-    blocks = (replace(find_view(result, "systems"), caption=""), Text(clusters + worth), Notes(result.notes))
+    view = replace(find_view(result, "systems"), caption="", section="cluster")
+    if findings.comparison is not None:
+        bar = Column("", ("low", "win_rate", "high"), "bar")
+        view = replace(view, columns=(*view.columns[:4], bar, *view.columns[4:]))
+    blocks = (view, Text(clusters + worth), Notes(result.notes))
     return Section("best", "Who is best, and how sure are we?", verdict(result) or "", blocks)
 
 
