@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import aliquot
-from aliquot.annotation.judgment_noise import judgments_of_score
+from aliquot.annotation.judgment_noise import find_score_judgments
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import DataError, NameUnknownError, OptionError
@@ -111,7 +111,7 @@ def test_experts_are_found_among_crowd_workers():
     values = true + noise
     values[3:] = rng.normal(size=(2, 300, 5))
     data = judged(values, human=values[:3].mean(axis=0))
-    behind = judgments_of_score(data, "human")
+    behind = find_score_judgments(data, "human")
     assert behind.source == "3 of 5 annotators"
     assert set(behind.table["annotator"]) == {"a0", "a1", "a2"}
 
@@ -129,7 +129,7 @@ def test_the_criterion_or_protocol_behind_the_score_is_found(column):
     # The same two people answered both questions.
     table = rows_of(data).with_columns(pl.col("annotator").replace({"a2": "a0", "a3": "a1"}))
     data = replace(data, judgments=Judgments(table))
-    behind = judgments_of_score(data, "human")
+    behind = find_score_judgments(data, "human")
     assert behind.source == f"{column} fluency"
     assert behind.table.height == one.size
 

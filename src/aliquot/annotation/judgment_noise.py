@@ -1,11 +1,7 @@
-"""Which judgments a human score was made of, and how noisy one judgment of a difference is.
-
-Protocols and criteria differ in scale: a score was made of the judgments whose means are the score.
-"""
+"""The judgments behind a human score, and the noise of one judgment of a difference."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +16,7 @@ from aliquot.stats.correlation import pearson
 SAME = 0.98
 """Correlation of judgments' means with a human score from which the score counts as made of them."""
 
-_CROWD = 30
+_MAX_ANNOTATORS = 30
 """Annotators up to which the score is compared with the mean of some of them."""
 
 
@@ -37,13 +33,15 @@ class ScoreJudgments:
     merged: MergedRepeats  # what was said more than once by one annotator
 
 
-def judgments_of_score(data: EvalSet, human: str) -> ScoreJudgments:
-    """Find the judgments whose means are this human score: all, of one criterion or protocol, or of some annotators.
+def find_score_judgments(data: EvalSet, human: str) -> ScoreJudgments:
+    """Return the judgments whose means are a human score.
 
-    Repeats of one annotator on one output are merged: they say nothing of how annotators differ.
+    A score that `EvalSet.aggregate` made knows them. For a score that came with a file they are searched: all, those of
+    a criterion or protocol, or of some annotators. Repeats of one annotator on one output are merged: they do not show
+    how annotators differ.
 
     >>> import aliquot
-    >>> judgments_of_score(aliquot.synthetic(items=10, systems=2, annotators=0), "human")
+    >>> find_score_judgments(aliquot.synthetic(items=10, systems=2, annotators=0), "human")
     Traceback (most recent call last):
         ...
     aliquot.errors.DataError: synthetic (simulated): there are no judgments, so annotator noise is unknown
@@ -54,87 +52,99 @@ def judgments_of_score(data: EvalSet, human: str) -> ScoreJudgments:
     if "control" in table.columns:
         table = table.filter(pl.col("control").is_null() | pl.col("control").cast(pl.String).is_in(["", "false", "0"]))
     merged = merge_repeats(table)
+    if human in data.averaged:
+        rows, words = _select_rows(merged.table, criterion=data.averaged[human])
+        fit = _fit_score(data, rows, data.score(human))
+        if fit is not None and fit[0] >= SAME:  # the judgments may have been replaced since
+            return ScoreJudgments(rows, fit[1], words, merged)
+    return _search_judgments(data, human, merged)
+
+
+def _search_judgments(data: EvalSet, human: str, merged: MergedRepeats) -> ScoreJudgments:
+    """Return the judgments whose means correlate most with the score."""
     scores = data.score(human)
     best: tuple[float, ScoreJudgments] | None = None
-    for source, part in _candidates(merged.table):
-        rows = _one_each(part)
-        for words, some in [(source, rows), *_of_some_annotators(data, rows, scores, source)]:
-            found = _fit(data, some, scores)
-            if found is not None and (best is None or found[0] > best[0] + 1e-9):
-                best = found[0], ScoreJudgments(some, found[1], words, merged)
+    for protocol, criterion in _list_parts(merged.table):
+        part, words = _select_rows(merged.table, protocol, criterion)
+        for source, rows in [(words, part), *_find_averaged_annotators(data, part, scores, words)]:
+            fit = _fit_score(data, rows, scores) if rows.height else None
+            if fit is not None and (best is None or fit[0] > best[0] + 1e-9):
+                best = fit[0], ScoreJudgments(rows, fit[1], source, merged)
     if best is None or best[0] < SAME:
-        closest = "" if best is None else f" (correlation with the nearest: {best[0]:.2f})"
+        nearest = "" if best is None else f" (highest correlation: {best[0]:.2f})"
         raise DataError(
-            f"{data.name}: '{human}' is not the mean of any of the judgments{closest}, so its noise is unknown"
+            f"{data.name}: '{human}' is not the mean of any of the judgments{nearest}, so its noise is unknown"
         )
     return best[1]
 
 
-def _candidates(table: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    """All judgments, those of each protocol, of each criterion, and of each criterion of a protocol."""
+def _list_parts(table: pl.DataFrame) -> list[tuple[str | None, str | None]]:
+    """List the protocols and criteria that a score may be about; None stands for all."""
     protocols = table["protocol"].drop_nulls().unique(maintain_order=True).to_list() if "protocol" in table else []
     criteria = table["criterion"].drop_nulls().unique(maintain_order=True).to_list()
-    for protocol in [None, *(protocols if len(protocols) > 1 else [])]:
-        for criterion in [None, *(criteria if len(criteria) > 1 else [])]:
-            part, words = table, []
-            for column, wanted in (("protocol", protocol), ("criterion", criterion)):
-                if wanted is not None:
-                    part = part.filter(pl.col(column) == wanted)
-                    words.append(f"{column} {wanted}")
-            if part.height:
-                yield ", ".join(words) or "all judgments", part
+    return [
+        (protocol, criterion)
+        for protocol in (None, *(protocols if len(protocols) > 1 else []))
+        for criterion in (None, *(criteria if len(criteria) > 1 else []))
+    ]
 
 
-def _one_each(table: pl.DataFrame) -> pl.DataFrame:
-    """One row for each item, system and annotator (and turn, without an annotator id): the mean over criteria."""
+def _select_rows(
+    table: pl.DataFrame, protocol: str | None = None, criterion: str | None = None
+) -> tuple[pl.DataFrame, str]:
+    """Return the judgments of a protocol and criterion, and what they are in words.
+
+    One row for each item, system and annotator (and turn, without an annotator id): the mean over criteria.
+    """
+    words = []
+    for column, value in (("protocol", protocol), ("criterion", criterion)):
+        if value is not None:
+            table = table.filter(pl.col(column) == value)
+            words.append(f"{column} {value}")
     keys = ["item", "system", "annotator"]
     turn = pl.int_range(pl.len()).over(*keys, "criterion").alias("turn")
     grouped = table.with_columns(turn).group_by(*keys, "turn", maintain_order=True)
-    return grouped.agg(pl.col("value").mean())
+    return grouped.agg(pl.col("value").mean()), ", ".join(words) or "all judgments"
 
 
-def _cell_means(table: pl.DataFrame) -> pl.DataFrame:
-    return table.group_by("item", "system", maintain_order=True).agg(pl.col("value").mean())
-
-
-def _fit(data: EvalSet, table: pl.DataFrame, scores: FloatArray) -> tuple[float, float] | None:
-    """Correlation, without sign, of the judgments' means with the score, and its slope on them; None: undefined."""
-    means = _cell_means(table)
+def _fit_score(data: EvalSet, table: pl.DataFrame, scores: FloatArray) -> tuple[float, float] | None:
+    """Return the absolute correlation of the judgments' means with the score, and its slope; None if undefined."""
+    means = table.group_by("item", "system", maintain_order=True).agg(pl.col("value").mean())
     human, mean = scores[data.cell_index(means["item"], means["system"])], means["value"].to_numpy()
-    known = np.isfinite(human)
-    if known.sum() < 3:
+    has_score = np.isfinite(human)
+    if has_score.sum() < 3:
         return None
-    correlation = pearson(mean[known], human[known])
+    correlation = pearson(mean[has_score], human[has_score])
     if np.isnan(correlation):
         return None
-    return abs(correlation), correlation * float(human[known].std() / mean[known].std())
+    return abs(correlation), correlation * float(human[has_score].std() / mean[has_score].std())
 
 
-def _of_some_annotators(
+def _find_averaged_annotators(
     data: EvalSet, rows: pl.DataFrame, scores: FloatArray, source: str
 ) -> list[tuple[str, pl.DataFrame]]:
-    """Those annotators of whom the score is the mean (experts among crowd workers), by least squares on all."""
+    """Find the annotators whose mean is the score (experts among crowd workers), by least squares on all."""
     names = rows["annotator"].drop_nulls().unique().sort().to_list()
-    if not 1 < len(names) <= _CROWD:
+    if not 1 < len(names) <= _MAX_ANNOTATORS:
         return []
     own = rows.group_by("item", "system", "annotator").agg(pl.col("value").mean())
     wide = own.pivot("annotator", index=["item", "system"], values="value").drop_nulls()
     if wide.height < 3 * len(names):
         return []
     human = scores[data.cell_index(wide["item"], wide["system"])]
-    known = np.isfinite(human)
-    design = np.column_stack([wide.select(names).to_numpy()[known], np.ones(int(known.sum()))])
-    weights = np.linalg.lstsq(design, human[known], rcond=None)[0][:-1]
+    has_score = np.isfinite(human)
+    design = np.column_stack([wide.select(names).to_numpy()[has_score], np.ones(int(has_score.sum()))])
+    weights = np.linalg.lstsq(design, human[has_score], rcond=None)[0][:-1]
     chosen = [name for name, weight in zip(names, weights, strict=True) if weight > 0.5 * weights.max() > 0]
     if len(chosen) in (0, len(names)):
         return []
     words = f"{len(chosen)} of {len(names)} annotators"
-    kept = rows.filter(pl.col("annotator").is_in(chosen))
-    return [(words if source == "all judgments" else f"{source}, {words}", kept)]
+    part = rows.filter(pl.col("annotator").is_in(chosen))
+    return [(words if source == "all judgments" else f"{source}, {words}", part)]
 
 
 def difference_noise(table: pl.DataFrame, within: float) -> tuple[float, bool]:
-    """Annotator variance in one judgment of a difference: 2 within, or less where one annotator judged both systems.
+    """Return the annotator variance of a difference judged once: 2 within, or less if one annotator judges both.
 
     An annotator's severity on an item then cancels: what is left is the interaction of annotator and system on the
     item, from the blocks in which at least two annotators judged the same systems (two-way analysis of variance).

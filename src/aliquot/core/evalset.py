@@ -54,6 +54,8 @@ class EvalSet(Shown):
         human: the name of the score that people gave, where one is known.
         flipped: the scores that were lower-is-better where they came from.
         name: where the data came from, for tables and messages.
+        averaged: the scores that `aggregate` made of these judgments -> the criterion averaged, None for all. Scores
+            that came with a file are not listed, even if they are means of its judgments.
 
     >>> import aliquot
     >>> data = aliquot.synthetic(items=20, systems=3, seed=1)
@@ -71,6 +73,7 @@ class EvalSet(Shown):
     human: str | None = None
     flipped: frozenset[str] = frozenset()
     name: str = "data"
+    averaged: Mapping[str, str | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__  # the one place where a frozen instance is filled
@@ -84,6 +87,8 @@ class EvalSet(Shown):
         set_field(self, "outputs", validate_outputs(self.outputs, self.systems, shape[0]))
         set_field(self, "judgments", validate_judgments(self.judgments, self.items["id"], self.cell_index))
         set_field(self, "flipped", frozenset(self.flipped) & scores.keys())
+        averaged = {name: criterion for name, criterion in self.averaged.items() if name in scores}
+        set_field(self, "averaged", MappingProxyType(averaged))
         if self.human is not None and self.human not in scores:
             raise unknown_name("score", self.human, scores, "name the human score with `human`")
 
@@ -237,6 +242,7 @@ class EvalSet(Shown):
             judgments=judgments,
             human=scores.get(self.human, self.human) if self.human else None,
             flipped=frozenset(scores.get(name, name) for name in self.flipped),
+            averaged={scores.get(name, name): criterion for name, criterion in self.averaged.items()},
         )
 
     def with_score(self, name: str, values: FloatArray, *, lower_is_better: bool = False) -> EvalSet:
@@ -245,8 +251,12 @@ class EvalSet(Shown):
         flipped = self.flipped | {name} if lower_is_better else self.flipped - {name}
         validate_names([str(name)], "score")
         frozen = freeze_scores(name, values, (self.n_items, self.n_systems))
+        averaged = {old: criterion for old, criterion in self.averaged.items() if old != name}
         return _replace_unchecked(
-            self, scores=MappingProxyType({**self.scores, str(name): frozen}), flipped=frozenset(flipped)
+            self,
+            scores=MappingProxyType({**self.scores, str(name): frozen}),
+            flipped=frozenset(flipped),
+            averaged=MappingProxyType(averaged),
         )
 
     def with_human(self, name: str | None) -> EvalSet:
@@ -268,6 +278,7 @@ class EvalSet(Shown):
         values = np.full((self.n_items, self.n_systems), np.nan)
         values[rows, columns] = cells["value"].to_numpy()
         added = self.with_score(name, values)
+        added = _replace_unchecked(added, averaged=MappingProxyType({**added.averaged, name: criterion}))
         return added if added.human else added.with_human(name)
 
     # -- looking at it ---------------------------------------------------------------------------------------------
@@ -355,6 +366,7 @@ class EvalSet(Shown):
             self.human,
             self.flipped,
             self.name,
+            dict(self.averaged),
         )
 
     def __len__(self) -> int:

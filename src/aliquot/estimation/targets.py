@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.judgment_noise import judgments_of_score
+from aliquot.annotation.judgment_noise import find_score_judgments
 from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.errors import DataError, unknown_name
 from aliquot.estimation.inputs import repeat_mismatches
@@ -111,7 +111,7 @@ def judging_noise(data: EvalSet, human: str, items: Sequence[ItemId] | None = No
     Only judgments of `items` count, where a selection names them: what else the data hold was not part of it.
     """
     try:
-        behind = judgments_of_score(data, human)
+        behind = find_score_judgments(data, human)
     except DataError:  # nothing is known of the noise of a score without judgments
         return JudgingNoise(np.nan, notes=_unrelated_judgments(data, human))
     table = behind.table

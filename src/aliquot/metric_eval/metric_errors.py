@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aliquot.annotation.judgment_noise import judgments_of_score
+from aliquot.annotation.judgment_noise import find_score_judgments
 from aliquot.errors import DataError
 from aliquot.metric_eval.metric_inputs import MetricInputs, ScoredCampaign
 from aliquot.metric_eval.metric_value import PerfectAnnotator
@@ -375,7 +375,7 @@ def collect_single_judgments(campaign: ScoredCampaign) -> list[break_even.System
     Raises:
         DataError: no judgments, or none of which this score is the mean.
     """
-    behind = judgments_of_score(campaign.data, campaign.human_name)
+    behind = find_score_judgments(campaign.data, campaign.human_name)
     row, column = campaign.data.cell_index(behind.table["item"], behind.table["system"])
     judged = np.full(campaign.data.score(campaign.human_name).shape, False)
     places = np.array([campaign.data.systems.index(system) for system in campaign.systems])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.judgment_noise import ScoreJudgments, difference_noise, judgments_of_score
+from aliquot.annotation.judgment_noise import ScoreJudgments, difference_noise, find_score_judgments
 from aliquot.annotation.judgment_rows import group_codes
 from aliquot.errors import DataError, OptionError, quoted
 from aliquot.metric_eval.metric_inputs import MetricInputs, ScoredCampaign
@@ -77,7 +77,7 @@ def estimate_perfect_annotator(
     (240, True, 'all judgments')
     """
     name = f"{campaign.name}, '{campaign.human_name}'"
-    behind = judgments_of_score(campaign.data, campaign.human_name)
+    behind = find_score_judgments(campaign.data, campaign.human_name)
     table = behind.table
     output, value = group_codes(table, ["item", "system"]), table["value"].to_numpy()
     people = table["annotator"].n_unique()
@@ -347,7 +347,7 @@ def _guess_metric_scale(table: FloatArray) -> tuple[tuple[float, float], bool]:
 def _collect_modes(campaign: ScoredCampaign) -> FloatArray:
     """The most frequent judgment of every output, on the scale of the human score; NaN without single judgments."""
     try:
-        behind = judgments_of_score(campaign.data, campaign.human_name)
+        behind = find_score_judgments(campaign.data, campaign.human_name)
     except DataError:
         return np.full(campaign.human.shape, np.nan)
     per = behind.table.group_by("item", "system", maintain_order=True).agg(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.judgment_noise import ScoreJudgments, difference_noise, judgments_of_score
+from aliquot.annotation.judgment_noise import ScoreJudgments, difference_noise, find_score_judgments
 from aliquot.annotation.judgment_rows import group_codes
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import DataError
@@ -68,7 +68,7 @@ def annotator_noise(data: EvalSet, human: str | None = None) -> AnnotatorNoise |
 def _behind(data: EvalSet, human: str | None) -> ScoreJudgments | None:
     name = human or data.human
     try:
-        return None if name is None else judgments_of_score(data, name)
+        return None if name is None else find_score_judgments(data, name)
     except DataError:
         return None
 

@@ -20,7 +20,7 @@ from aliquot.annotation.agreement_result import Agreement
 from aliquot.annotation.choice_tables import kind_of
 from aliquot.annotation.clean import Cleaned, clean
 from aliquot.annotation.compare import compare
-from aliquot.annotation.judgment_noise import judgments_of_score
+from aliquot.annotation.judgment_noise import find_score_judgments
 from aliquot.annotation.preferences import Comparison
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
@@ -253,7 +253,7 @@ def _find_judgments(data: EvalSet, human: str) -> Judgments | None:
     if data.judgments is None:
         return None
     try:
-        behind = judgments_of_score(data, human)
+        behind = find_score_judgments(data, human)
     except AliquotError:
         return data.judgments
     keys = ["item", "system", "annotator"]
