@@ -1,4 +1,4 @@
-"""The house stays as DESIGN.md draws it: imports go one way."""
+"""The house stays as docs/architecture.md draws it: imports go one way."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_imports_go_one_way(path):
     here = room(path)
     if here == "__init__":
         return  # the public names, resolved lazily
-    assert here in LEVEL, f"{here} is not a room of the house; see DESIGN.md"
+    assert here in LEVEL, f"{here} is not a room of the house; see docs/architecture.md"
     for there in imported_rooms(path):
         if (path.relative_to(PACKAGE).as_posix(), there) in EXCEPTIONS:
             continue

@@ -222,6 +222,40 @@ def forgotten_modules(tmp_path):
 
 
 @pytest.mark.usefixtures("forgotten_modules")
+@cache
+def visible_options() -> frozenset[str]:
+    """Every option of every verb that is not an old spelling."""
+    commands = [command for verb in VERBS for command in _commands_of(verb)]
+    parameters = [
+        parameter for command in commands for parameter in command.params if not getattr(parameter, "hidden", False)
+    ]
+    return frozenset(option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts))
+
+
+def _commands_of(verb: str) -> list[Any]:
+    group: Any = get_command(build(verb))
+    command = group.commands[verb]
+    return list(getattr(command, "commands", {"": command}).values())
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in GENERATED], ids=lambda page: page.name)
+def test_options_named_in_the_text_exist(page):
+    """Options in backticks are those of a verb, in their present spelling."""
+    text = BLOCK.sub("", page.read_text())
+    named = set(re.findall(r"`(--[a-z][a-z-]*)", text))
+    others = {"--help", "--help-all", "--stop", "--as-meant", "--debug", "--version"}  # of aliquot itself, of benchmarks
+    unknown = named - visible_options() - others
+    assert not unknown, f"{page.name} names {sorted(unknown)}, which no verb shows"
+
+
+def test_counts_in_the_text_are_those_of_the_code():
+    """'31 methods', '14 verbs': a number before a word that the code can count."""
+    counts = {"verbs": len(VERBS), "presets": len(list((ROOT / "src/aliquot/collect/presets").glob("*.toml")))}
+    for page in PAGES:
+        for number, word in re.findall(r"\b(\d+) (verbs|presets)\b", page.read_text()):
+            assert int(number) == counts[word], f"{page.name}: {number} {word}; there are {counts[word]}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_run(page, tmp_path, monkeypatch, capsys):
     """Run the python and console blocks of a page, in order, in one fresh folder."""
