@@ -20,10 +20,10 @@ NOTE = "<!-- made by docs/build_reference.py (make docs); do not edit -->\n"
 
 
 def help_of(arguments: list[str]) -> str:
-    """Return what --help prints, without colours and trailing blanks."""
+    """Return what --help-all prints, without colours and trailing blanks."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        run([*arguments, "--help"])
+        run([*arguments, "--help-all"])
     return "\n".join(line.rstrip() for line in out.getvalue().strip().splitlines())
 
 
