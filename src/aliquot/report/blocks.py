@@ -13,7 +13,7 @@ from aliquot.report.html_tables import TableStyle, render_notes, render_view
 
 
 @dataclass(frozen=True)
-class Text:
+class Remark:
     """A paragraph in small print; `Html` is taken as it is."""
 
     text: str
@@ -65,7 +65,7 @@ class Template:
     values: Mapping[str, Any]
 
 
-Block = View | Text | Facts | Notes | Diagram | Columns | Folded | Template
+Block = View | Remark | Facts | Notes | Diagram | Columns | Folded | Template
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def render_block(block: Block, style: TableStyle, render_template: Callable[[str
     match block:
         case View():
             return render_view(block, style)
-        case Text():
+        case Remark():
             html = block.text if isinstance(block.text, Html) else style.write_text(block.text)
             return Html(f'<p class="soft">{html}</p>' if html else "")
         case Facts():

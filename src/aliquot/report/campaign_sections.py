@@ -20,7 +20,7 @@ from aliquot.core.view import Column, View
 from aliquot.core.written import number, percent
 from aliquot.metric_eval.metrics import MetricReport
 from aliquot.report import drawings
-from aliquot.report.blocks import Block, Columns, Diagram, Facts, Folded, Notes, Section, Template, Text
+from aliquot.report.blocks import Block, Columns, Diagram, Facts, Folded, Notes, Remark, Section, Template
 from aliquot.report.findings import Findings
 from aliquot.report.html_tables import MAX_NAME
 from aliquot.report.sections import find_view
@@ -215,7 +215,7 @@ def check_trust(findings: Findings) -> Section | None:
             Folded("By criterion, domain and group", [view]) for view in result.views() if view.name == "by_group"
         ]
     blocks.append(_marks_view(judgments) if cleaned is None else find_view(cleaned, "steps"))
-    blocks += [Text(_describe_times(judgments)), _annotators_view(judgments, result)]
+    blocks += [Remark(_describe_times(judgments)), _annotators_view(judgments, result)]
     blocks.append(Notes(() if result is None else result.notes))
     return Section("trust", _TRUST, " ".join(sentence for sentence in sentences if sentence), blocks)
 
@@ -362,7 +362,7 @@ def assess_metrics(findings: Findings) -> Section | None:
     says = f"{report.verdict} {findings.scope.get('metrics', '')}".strip()
     blocks: list[Block] = [
         _metrics_view(_list_metrics(report, data, findings.human), unit),
-        Text(
+        Remark(
             f"worth: the number of {unit} per system that order the systems as well as the metric does. saves: n "
             "judgments together with the metric are worth as much as so many times n without."
         ),

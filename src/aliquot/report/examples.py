@@ -55,7 +55,7 @@ class ExampleOutput:
 
 
 @dataclass(frozen=True)
-class Example:
+class ItemExample:
     """One item with its outputs, best first."""
 
     id: str
@@ -82,7 +82,7 @@ def show_examples(findings: Findings, limit: int = MAX_EXAMPLES) -> Section | No
     if data is None or data.outputs is None or scores is None:
         return None
     metrics = _best_metrics(findings)
-    examples: list[Example] = []
+    examples: list[ItemExample] = []
     letters = 0
     for row in _most_different(scores, limit).tolist():
         example = _read_example(data, scores, row, metrics, findings.judgments)
@@ -164,7 +164,7 @@ def _best_metrics(findings: Findings) -> list[str]:
 
 def _read_example(
     data: EvalSet, scores: FloatArray, row: int, metrics: Sequence[str], judgments: Judgments | None
-) -> Example:
+) -> ItemExample:
     item = data.items.row(row, named=True)
     texts = {} if data.outputs is None else data.outputs.row(row, named=True)
     marks = _read_marks(judgments, item["id"])
@@ -186,7 +186,7 @@ def _read_example(
             )
         )
     source, reference, domain = (item.get(name) or "" for name in ("source", "reference", "domain"))
-    return Example(str(item["id"]), str(domain), _cut(source), _cut(reference), outputs)
+    return ItemExample(str(item["id"]), str(domain), _cut(source), _cut(reference), outputs)
 
 
 def _cut(text: object) -> str:

@@ -5,8 +5,11 @@ Sentences are pieces: plain text (escaped for each medium) and citations. Only m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 
 import polars as pl
 
@@ -29,119 +32,20 @@ class Reference:
     """A reference: how it is cited in words, and its BibTeX entry."""
 
     words: str
-    kind: str
-    fields: tuple[tuple[str, str], ...]
+    entry: str
 
 
-def _reference(words: str, kind: str, **fields: str) -> Reference:
-    return Reference(words, kind, tuple(fields.items()))
+@cache
+def load_references() -> dict[str, Reference]:
+    """Return the references by key; before each entry of the file a comment says how it is cited in words.
 
+    >>> load_references()["wei2021"].words
+    'Wei and Jia 2021'
+    """
+    text = (resources.files("aliquot.report") / "templates" / "references.bib").read_text("utf-8")
+    entries = re.findall(r"^% ([^\n]+)\n(@\w+\{(\w+),\n.*?^\}\n)", text, re.MULTILINE | re.DOTALL)
+    return {key: Reference(words, entry.replace("VERSION", __version__)) for words, entry, key in entries}
 
-REFERENCES = {
-    "aliquot": _reference(
-        "aliquot",
-        "software",
-        author="{The aliquot authors}",
-        title="{aliquot}: human evaluation of generated text on a budget",
-        year="2026",
-        version=__version__,
-        url="https://aliquot.readthedocs.io",
-    ),
-    "zouhar2025": _reference(
-        "Zouhar et al. 2025",
-        "article",
-        author="Zouhar, Vilém and Cui, Peng and Sachan, Mrinmaya",
-        title="How to Select Datapoints for Efficient Human Evaluation of {NLG} Models?",
-        year="2025",
-        journal="Transactions of the Association for Computational Linguistics",
-        volume="13",
-        pages="1789--1811",
-    ),
-    "knowles2023": _reference(
-        "Knowles and Lo 2023",
-        "inproceedings",
-        author="Knowles, Rebecca and Lo, Chi-kiu",
-        title="Data Sampling and (In)stability in Machine Translation Evaluation",
-        booktitle="Findings of the Association for Computational Linguistics: ACL 2023",
-        year="2023",
-    ),
-    "saldias2022": _reference(
-        "Saldías Fuentes et al. 2022",
-        "inproceedings",
-        author="Saldías Fuentes, Belén and Foster, George and Freitag, Markus and Tan, Qijun",
-        title="Toward More Effective Human Evaluation for Machine Translation",
-        booktitle="Proceedings of the 2nd Workshop on Human Evaluation of NLP Systems (HumEval)",
-        year="2022",
-    ),
-    "sarndal1992": _reference(
-        "Särndal et al. 1992",
-        "book",
-        author="Särndal, Carl-Erik and Swensson, Bengt and Wretman, Jan",
-        title="Model Assisted Survey Sampling",
-        publisher="Springer",
-        year="1992",
-    ),
-    "benjamini1995": _reference(
-        "Benjamini and Hochberg 1995",
-        "article",
-        author="Benjamini, Yoav and Hochberg, Yosef",
-        title="Controlling the False Discovery Rate: A Practical and Powerful Approach to Multiple Testing",
-        journal="Journal of the Royal Statistical Society: Series B",
-        volume="57",
-        number="1",
-        pages="289--300",
-        year="1995",
-    ),
-    "krippendorff2011": _reference(
-        "Krippendorff 2011",
-        "misc",
-        author="Krippendorff, Klaus",
-        title="Computing {Krippendorff's} Alpha-Reliability",
-        howpublished="University of Pennsylvania",
-        year="2011",
-    ),
-    "wei2021": _reference(
-        "Wei and Jia 2021",
-        "inproceedings",
-        author="Wei, Johnny Tian-Zheng and Jia, Robin",
-        title="The Statistical Advantage of Automatic {NLG} Metrics at the System Level",
-        booktitle="Proceedings of the 59th Annual Meeting of the Association for Computational Linguistics and the "
-        "11th International Joint Conference on Natural Language Processing",
-        year="2021",
-    ),
-    "bradley1952": _reference(
-        "Bradley and Terry 1952",
-        "article",
-        author="Bradley, Ralph Allan and Terry, Milton E.",
-        title="Rank Analysis of Incomplete Block Designs: {I}. The Method of Paired Comparisons",
-        journal="Biometrika",
-        volume="39",
-        number="3/4",
-        pages="324--345",
-        year="1952",
-    ),
-    "davidson1970": _reference(
-        "Davidson 1970",
-        "article",
-        author="Davidson, Roger R.",
-        title="On Extending the {Bradley-Terry} Model to Accommodate Ties in Paired Comparison Experiments",
-        journal="Journal of the American Statistical Association",
-        volume="65",
-        number="329",
-        pages="317--328",
-        year="1970",
-    ),
-    "shimorina2022": _reference(
-        "Shimorina and Belz 2022",
-        "inproceedings",
-        author="Shimorina, Anastasia and Belz, Anya",
-        title="The Human Evaluation Datasheet: A Template for Recording Details of Human Evaluation Experiments in "
-        "{NLP}",
-        booktitle="Proceedings of the 2nd Workshop on Human Evaluation of NLP Systems (HumEval)",
-        year="2022",
-    ),
-}
-"""Key -> reference."""
 
 Piece = str | Cite
 _UTILITIES = ("metric_avg", "metric_var", "metric_cons", "diversity", "diffdisc", "irt", "source", "precomet")
@@ -296,7 +200,7 @@ def _join_pieces(pieces: Sequence[Piece], text: Callable[[str], str], cite: Call
 
 
 def _cite_in_words(key: str) -> str:
-    return f" ({REFERENCES[key].words})"
+    return f" ({load_references()[key].words})"
 
 
 def to_bibtex(keys: Sequence[str]) -> str:
@@ -305,12 +209,7 @@ def to_bibtex(keys: Sequence[str]) -> str:
     >>> print(to_bibtex(["benjamini1995"]).splitlines()[0])
     @article{benjamini1995,
     """
-    return "\n".join(_bibtex_entry(key, REFERENCES[key]) for key in dict.fromkeys(keys))
-
-
-def _bibtex_entry(key: str, reference: Reference) -> str:
-    fields = "".join(f"  {name} = {{{value}}},\n" for name, value in reference.fields)
-    return f"@{reference.kind}{{{key},\n{fields}}}\n"
+    return "\n".join(load_references()[key].entry for key in dict.fromkeys(keys))
 
 
 def list_citations(pieces: Sequence[Piece]) -> list[str]:

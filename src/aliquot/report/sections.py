@@ -18,7 +18,7 @@ from aliquot.core.verdict_words import format_p
 from aliquot.core.view import Column, View
 from aliquot.core.written import fixed, percent, scientific
 from aliquot.report import drawings
-from aliquot.report.blocks import Block, Diagram, Folded, Notes, Section, Template, Text
+from aliquot.report.blocks import Block, Diagram, Folded, Notes, Remark, Section, Template
 from aliquot.report.findings import Findings
 from aliquot.report.verdicts import pairs_verdict, verdict
 
@@ -52,7 +52,7 @@ def rank_systems(findings: Findings) -> Section | None:
     if findings.comparison is not None:
         bar = Column("", ("low", "win_rate", "high"), "bar")
         view = replace(view, columns=(*view.columns[:4], bar, *view.columns[4:]))
-    blocks = (view, Text(clusters + worth), Notes(result.notes))
+    blocks = (view, Remark(clusters + worth), Notes(result.notes))
     return Section("best", "Who is best, and how sure are we?", verdict(result) or "", blocks)
 
 
@@ -180,7 +180,7 @@ def judge_budget(findings: Findings) -> Section | None:
     blocks: list[Block] = [
         Diagram(caption, drawing),
         find_view(plan, plan.methods[-1]),
-        Text(_list_open_pairs([(pair.a, pair.b) for pair in open_pairs])),
+        Remark(_list_open_pairs([(pair.a, pair.b) for pair in open_pairs])),
         Notes(plan.notes),
     ]
     says = verdict(plan) or ""

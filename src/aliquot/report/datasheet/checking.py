@@ -13,7 +13,7 @@ import polars as pl
 from aliquot.core.shown import Shown
 from aliquot.core.view import Column, View
 from aliquot.report.datasheet import forms
-from aliquot.report.datasheet.questions import Question, questions, unknown_option
+from aliquot.report.datasheet.questions import SheetQuestion, questions, unknown_option
 from aliquot.report.datasheet.sheet import Answer, Datasheet
 
 # -- How many values a written scale has: "1-5", "1 to 100", "0, 25, ..., 100", "A better, B better, neither" --------
@@ -27,18 +27,18 @@ _DOTS = ("...", "…", "..", "etc", "etc.")
 
 
 @dataclass(frozen=True)
-class Scale:
+class WrittenScale:
     """What a text says of a scale: how many values (None where it cannot be told), and whether it is a range."""
 
     size: int | None
     is_range: bool
 
 
-def read_scale(text: str) -> Scale:
+def read_scale(text: str) -> WrittenScale:
     """Read a list or a range of values; names in brackets or after '=' are not values.
 
     >>> read_scale("1-100"), read_scale("A better, B better, neither")
-    (Scale(size=100, is_range=True), Scale(size=3, is_range=False))
+    (WrittenScale(size=100, is_range=True), WrittenScale(size=3, is_range=False))
     >>> read_scale("1 (not at all fluent) to 5 (very fluent)").size, read_scale("0, 25, ..., 100").size
     (5, 5)
     >>> read_scale("0.0 to 1.0").size is None, read_scale("0-1 in steps of 0.1").size, read_scale("-25 to 0").size
@@ -47,11 +47,11 @@ def read_scale(text: str) -> Scale:
     plain = _LABEL.sub(" ", text).strip()
     found = _RANGE.match(plain)
     if found and not re.search(r"[,;|\n]", plain[found.end() :].replace("in steps", "")):
-        return Scale(_range_size(found.group(1), found.group(2), plain[found.end() :]), is_range=True)
+        return WrittenScale(_range_size(found.group(1), found.group(2), plain[found.end() :]), is_range=True)
     values = _split_values(re.sub(r"\([^()]*\)", "", text))  # a comma inside brackets separates no values
     if any(value in _DOTS for value in values):
-        return Scale(_progression_size([value for value in values if value not in _DOTS]), is_range=True)
-    return Scale(len(values), is_range=False)
+        return WrittenScale(_progression_size([value for value in values if value not in _DOTS]), is_range=True)
+    return WrittenScale(len(values), is_range=False)
 
 
 def _split_values(text: str) -> list[str]:
@@ -198,14 +198,14 @@ def is_needed(sheet: Datasheet, number: str) -> bool:
     return sheet.answer(_PLACE).chosen != questions()[_PLACE].labels[:1]
 
 
-def is_answered(question: Question, answer: Answer) -> bool:
+def is_answered(question: SheetQuestion, answer: Answer) -> bool:
     """Return whether an answer counts: an option is chosen, or there is a text that is not just a reminder."""
     if question.options:
         return bool(answer.chosen)
     return bool(answer.text.strip()) and not answer.text.strip().casefold().startswith(_TODO)
 
 
-def _check_question(sheet: Datasheet, question: Question, name: str | None) -> Iterator[Finding]:
+def _check_question(sheet: Datasheet, question: SheetQuestion, name: str | None) -> Iterator[Finding]:
     answer = sheet.answer(question.number, name)
     if is_answered(question, answer):
         rules = _check_choice(question, answer) if question.options else _check_text(question, answer)
@@ -220,17 +220,17 @@ def _check_question(sheet: Datasheet, question: Question, name: str | None) -> I
         yield Finding(question.number, name, UNANSWERED, question.ask, remedy)
 
 
-def _details_remedy(question: Question) -> str:
+def _details_remedy(question: SheetQuestion) -> str:
     return f'say more in "{question.number} details"; HEDS wants it whatever is chosen'
 
 
-def _check_text(question: Question, answer: Answer) -> Iterator[tuple[FindingKind, str, str]]:
+def _check_text(question: SheetQuestion, answer: Answer) -> Iterator[tuple[FindingKind, str, str]]:
     fault = forms.find_fault(question, answer.text)
     if fault is not None:
         yield (ADVICE if question.form in forms.ADVICE else RULE, *fault)
 
 
-def _check_choice(question: Question, answer: Answer) -> Iterator[tuple[FindingKind, str, str]]:
+def _check_choice(question: SheetQuestion, answer: Answer) -> Iterator[tuple[FindingKind, str, str]]:
     if question.details == "always" and not answer.text.strip():
         yield RULE, "the details are missing", _details_remedy(question)
     for label in answer.chosen:
@@ -250,7 +250,7 @@ def _check_choice(question: Question, answer: Answer) -> Iterator[tuple[FindingK
         yield from _check_pairs(question, answer)
 
 
-def _check_pairs(question: Question, answer: Answer) -> Iterator[tuple[FindingKind, str, str]]:
+def _check_pairs(question: SheetQuestion, answer: Answer) -> Iterator[tuple[FindingKind, str, str]]:
     """One of each pair is expected; whoever cannot do so chooses Other and explains (3.2.2)."""
     pairs: dict[str, list[str]] = {}
     for option in question.options:

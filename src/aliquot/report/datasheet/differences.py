@@ -12,7 +12,7 @@ from aliquot.core.shown import Shown
 from aliquot.core.view import Column, View
 from aliquot.errors import OptionError
 from aliquot.report.datasheet.forms import match_special_value
-from aliquot.report.datasheet.questions import Question
+from aliquot.report.datasheet.questions import SheetQuestion
 from aliquot.report.datasheet.sheet import NOTHING, Answer, Datasheet
 
 State = Literal["same", "changed", "only in original", "only in reproduction", "open"]
@@ -149,7 +149,7 @@ def _answer(sheet: Datasheet, number: str, name: str | None, partner: Mapping[st
     return sheet.answer(number, partner[name]) if name in partner else NOTHING
 
 
-def _row(question: Question, name: str | None, old: Answer, new: Answer) -> Difference:
+def _row(question: SheetQuestion, name: str | None, old: Answer, new: Answer) -> Difference:
     state: State
     if not old.given and not new.given:
         state = OPEN
@@ -160,12 +160,12 @@ def _row(question: Question, name: str | None, old: Answer, new: Answer) -> Diff
     return Difference(question.number, name, question.title, state, _text(question, old), _text(question, new))
 
 
-def _normalise(question: Question, answer: Answer) -> tuple[frozenset[str], str]:
+def _normalise(question: SheetQuestion, answer: Answer) -> tuple[frozenset[str], str]:
     special = match_special_value(question, answer.text)
     return frozenset(answer.chosen), special or " ".join(answer.text.split())
 
 
-def _text(question: Question, answer: Answer) -> str:
+def _text(question: SheetQuestion, answer: Answer) -> str:
     if not question.options:
         return answer.text.strip()
     return "\n".join([*(f"[x] {label}" for label in answer.chosen), *([answer.text.strip()] if answer.text else [])])

@@ -20,7 +20,15 @@ import msgspec
 from aliquot.errors import AliquotError, FormatError, MissingExtraError, OptionError, OutputError, unknown_name
 from aliquot.io.files import decode_json, decode_text, read_bytes
 from aliquot.io.writing import resolve_ending, write_bytes
-from aliquot.report.datasheet.questions import CRITERION, VERSION, Question, Section, find, questions, sections
+from aliquot.report.datasheet.questions import (
+    CRITERION,
+    VERSION,
+    SheetQuestion,
+    SheetSection,
+    find,
+    questions,
+    sections,
+)
 from aliquot.report.datasheet.sheet import NOTHING, Answer, Criterion, Datasheet, make_answer
 
 SHEET = "sheet"
@@ -70,7 +78,7 @@ def _about(sheet: Datasheet) -> dict[str, Any]:
     return {key: value for key, value in about.items() if value}
 
 
-def _entries(section: Section, answers: Mapping[str, Answer]) -> dict[str, Any]:
+def _entries(section: SheetSection, answers: Mapping[str, Answer]) -> dict[str, Any]:
     entries: dict[str, Any] = {}
     for question in section.questions:
         number, answer = question.number, answers.get(question.number, NOTHING)
@@ -106,12 +114,12 @@ def to_toml(sheet: Datasheet) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _section_head(section: Section, title: str) -> list[str]:
+def _section_head(section: SheetSection, title: str) -> list[str]:
     rule = "# " + "=" * (_WIDTH - 2)
     return [rule, _comment(f"{section.number} {title}"), *([_comment(section.note)] if section.note else []), rule]
 
 
-def _section_lines(section: Section, answers: Mapping[str, Answer]) -> Iterator[str]:
+def _section_lines(section: SheetSection, answers: Mapping[str, Answer]) -> Iterator[str]:
     for question in section.questions:
         answer = answers.get(question.number, NOTHING)
         yield ""
@@ -132,7 +140,7 @@ def _section_lines(section: Section, answers: Mapping[str, Answer]) -> Iterator[
             yield f'"{question.number}{FROM}" = {_toml_value(answer.source)}'
 
 
-def _option_lines(question: Question, answer: Answer) -> Iterator[str]:
+def _option_lines(question: SheetQuestion, answer: Answer) -> Iterator[str]:
     yield f'"{question.number}" = ['
     for option in question.options:
         mark = "  " if option.label in answer.chosen else "# "
@@ -287,7 +295,7 @@ class _Reader:
             raise self._error(key, str(unknown_name("entry", kind, ["details", "from"], f"of question {number}")))
         return number, kind
 
-    def _answer(self, question: Question, given: Mapping[str, Any]) -> Answer:
+    def _answer(self, question: SheetQuestion, given: Mapping[str, Any]) -> Answer:
         number = question.number
         texts = {kind: self._text(given.get(kind, ""), f"{number} {kind}") for kind in ("details", "from")}
         value = given.get("", [] if question.options else "")

@@ -5,39 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib.resources import files
 
 from aliquot.errors import closest
-from aliquot.report.datasheet.questions import Question
+from aliquot.report.datasheet.questions import SheetQuestion
 
 # -- The languages of ISO 639-1 by code, with the names under which the standard lists them --------------------------
 
-
-_TABLE = """
-aa Afar|ab Abkhazian|ae Avestan|af Afrikaans|ak Akan|am Amharic|an Aragonese|ar Arabic|as Assamese|av Avaric|ay Aymara
-az Azerbaijani|ba Bashkir|be Belarusian|bg Bulgarian|bh Bihari languages, Bihari|bi Bislama|bm Bambara
-bn Bengali, Bangla|bo Tibetan|br Breton|bs Bosnian|ca Catalan, Valencian|ce Chechen|ch Chamorro|co Corsican|cr Cree
-cs Czech|cu Church Slavic, Church Slavonic, Old Church Slavonic, Old Slavonic, Old Bulgarian|cv Chuvash|cy Welsh
-da Danish|de German|dv Divehi, Dhivehi, Maldivian|dz Dzongkha|ee Ewe|el Greek, Modern Greek|en English|eo Esperanto
-es Spanish, Castilian|et Estonian|eu Basque|fa Persian, Farsi|ff Fulah, Fula|fi Finnish|fj Fijian|fo Faroese|fr French
-fy Western Frisian|ga Irish|gd Gaelic, Scottish Gaelic|gl Galician|gn Guarani|gu Gujarati|gv Manx|ha Hausa|he Hebrew
-hi Hindi|ho Hiri Motu|hr Croatian|ht Haitian, Haitian Creole|hu Hungarian|hy Armenian|hz Herero|ia Interlingua
-id Indonesian|ie Interlingue, Occidental|ig Igbo|ii Sichuan Yi, Nuosu|ik Inupiaq|io Ido|is Icelandic|it Italian
-iu Inuktitut|ja Japanese|jv Javanese|ka Georgian|kg Kongo|ki Kikuyu, Gikuyu|kj Kuanyama, Kwanyama|kk Kazakh
-kl Kalaallisut, Greenlandic|km Central Khmer, Khmer|kn Kannada|ko Korean|kr Kanuri|ks Kashmiri|ku Kurdish|kv Komi
-kw Cornish|ky Kirghiz, Kyrgyz|la Latin|lb Luxembourgish, Letzeburgesch|lg Ganda, Luganda
-li Limburgan, Limburger, Limburgish|ln Lingala|lo Lao|lt Lithuanian|lu Luba-Katanga|lv Latvian|mg Malagasy
-mh Marshallese|mi Maori, Māori|mk Macedonian|ml Malayalam|mn Mongolian|mr Marathi|ms Malay|mt Maltese|my Burmese
-na Nauru, Nauruan|nb Norwegian Bokmål, Bokmål|nd North Ndebele|ne Nepali|ng Ndonga|nl Dutch, Flemish
-nn Norwegian Nynorsk, Nynorsk|no Norwegian|nr South Ndebele|nv Navajo, Navaho|ny Chichewa, Chewa, Nyanja
-oc Occitan|oj Ojibwa|om Oromo|or Oriya, Odia|os Ossetian, Ossetic|pa Punjabi, Panjabi|pi Pali|pl Polish
-ps Pashto, Pushto|pt Portuguese|qu Quechua|rm Romansh|rn Rundi, Kirundi|ro Romanian, Moldavian, Moldovan|ru Russian
-rw Kinyarwanda|sa Sanskrit|sc Sardinian|sd Sindhi|se Northern Sami|sg Sango|sh Serbo-Croatian|si Sinhala, Sinhalese
-sk Slovak|sl Slovenian, Slovene|sm Samoan|sn Shona|so Somali|sq Albanian|sr Serbian|ss Swati|st Southern Sotho
-su Sundanese|sv Swedish|sw Swahili|ta Tamil|te Telugu|tg Tajik|th Thai|ti Tigrinya|tk Turkmen|tl Tagalog|tn Tswana
-to Tonga, Tongan|tr Turkish|ts Tsonga|tt Tatar|tw Twi|ty Tahitian|ug Uighur, Uyghur|uk Ukrainian|ur Urdu|uz Uzbek
-ve Venda|vi Vietnamese|vo Volapük|wa Walloon|wo Wolof|xh Xhosa|yi Yiddish|yo Yoruba|za Zhuang, Chuang|zh Chinese
-zu Zulu
-"""
 
 _SEPARATOR = re.compile(r"[,;/\n]|\band\b|&")
 _BRACKETS = re.compile(r"\(([^()]*)\)")
@@ -50,7 +24,8 @@ def languages_by_code() -> dict[str, tuple[str, ...]]:
     >>> len(languages_by_code()), languages_by_code()["nl"]
     (185, ('Dutch', 'Flemish'))
     """
-    entries = (entry.split(" ", 1) for entry in _TABLE.replace("\n", "|").split("|") if entry)
+    text = files("aliquot.report.datasheet").joinpath("languages.txt").read_text("utf-8")
+    entries = (line.split(" ", 1) for line in text.splitlines())
     return {code: tuple(name.strip() for name in names.split(",")) for code, names in entries}
 
 
@@ -112,7 +87,7 @@ _WHOLE = re.compile(r"(\d+)\s*(\([^()]*\))?\.?", re.DOTALL)
 _YES_NO = re.compile(r"(yes|no)\b[\s.,:;–—-]*(.*)", re.IGNORECASE | re.DOTALL)
 
 
-def match_special_value(question: Question, text: str) -> str | None:
+def match_special_value(question: SheetQuestion, text: str) -> str | None:
     """Return the special value (N/A, No, ...) that a text is, whatever its case and a full stop behind it.
 
     >>> from aliquot.report.datasheet.questions import questions
@@ -142,7 +117,7 @@ def parse_whole_number(text: str) -> int | None:
     return int(found.group(1)) if found and found.group(1).isascii() else None
 
 
-def find_fault(question: Question, text: str) -> Fault | None:
+def find_fault(question: SheetQuestion, text: str) -> Fault | None:
     """Return what is wrong with a text that answers this question, or None.
 
     >>> from aliquot.report.datasheet.questions import questions

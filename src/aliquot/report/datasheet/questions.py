@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Literal
+
+import msgspec
 
 from aliquot.errors import NameUnknownError, closest, quoted
 
@@ -33,7 +35,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Question:
+class SheetQuestion:
     """One question: its number, our wording, and what an answer must look like."""
 
     number: str
@@ -41,7 +43,7 @@ class Question:
     official: str  # the title of this number in HEDS
     ask: str
     help: str
-    kind: str
+    kind: Literal["text", "one", "several"]
     section: str
     form: str = ""
     special: tuple[str, ...] = ()
@@ -75,13 +77,13 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Section:
+class SheetSection:
     """A part of the sheet."""
 
     key: str
     number: str
     title: str
-    questions: tuple[Question, ...]
+    questions: tuple[SheetQuestion, ...]
     note: str = ""
     subsections: Mapping[str, str] = field(default_factory=dict)
 
@@ -92,38 +94,21 @@ class Section:
 
 
 @cache
-def sections() -> tuple[Section, ...]:
+def sections() -> tuple[SheetSection, ...]:
     """Return the parts of the sheet in order.
 
     >>> [(section.number, section.title, len(section.questions)) for section in sections()][:2]
     [('1', 'Paper and resources', 3), ('2', 'Evaluated systems', 5)]
     """
     document = tomllib.loads(files("aliquot.report.datasheet").joinpath("questions.toml").read_text(encoding="utf-8"))
-    return tuple(_section(entry) for entry in document["section"])
-
-
-def _section(entry: Mapping[str, Any]) -> Section:
-    return Section(
-        key=entry["key"],
-        number=entry["number"],
-        title=entry["title"],
-        questions=tuple(_question(question, entry["key"]) for question in entry["question"]),
-        note=entry.get("note", ""),
-        subsections=entry.get("subsections", {}),
-    )
-
-
-def _question(entry: Mapping[str, Any], section: str) -> Question:
-    fields = dict(entry)
-    fields["special"] = tuple(fields.get("special", ()))
-    fields["options"] = tuple(
-        Option(**{**option, "input": tuple(option.get("input", ()))}) for option in fields.get("options", ())
-    )
-    return Question(section=section, **fields)
+    for section in document["sections"]:
+        for question in section["questions"]:
+            question["section"] = section["key"]
+    return msgspec.convert(document["sections"], tuple[SheetSection, ...])
 
 
 @cache
-def questions() -> Mapping[str, Question]:
+def questions() -> Mapping[str, SheetQuestion]:
     """Return all questions by number, in the order of the sheet.
 
     >>> len(questions()), questions()["3.2.1"].ask
@@ -132,7 +117,7 @@ def questions() -> Mapping[str, Question]:
     return {question.number: question for section in sections() for question in section.questions}
 
 
-def find(number: str) -> Question:
+def find(number: str) -> SheetQuestion:
     """Return a question by its number, or raise with the nearest there is.
 
     >>> find("3.2.9")
@@ -156,13 +141,13 @@ def unknown_question(number: str) -> NameUnknownError:
     return NameUnknownError(f"unknown question '{number}' in HEDS {VERSION};{hint}{there}")
 
 
-def under(prefixes: tuple[str, ...]) -> tuple[Question, ...]:
+def under(prefixes: tuple[str, ...]) -> tuple[SheetQuestion, ...]:
     """Return the questions with one of these numbers or in one of these parts, in order.
 
     >>> [question.number for question in under(("4.2", "4.3.5"))]
     ['4.2.1', '4.2.2', '4.2.3', '4.3.5']
     """
-    chosen: dict[str, Question] = {}
+    chosen: dict[str, SheetQuestion] = {}
     for prefix in prefixes:
         found = {n: q for n, q in questions().items() if n == prefix or n.startswith(f"{prefix.rstrip('.')}.")}
         if not found:
@@ -171,7 +156,7 @@ def under(prefixes: tuple[str, ...]) -> tuple[Question, ...]:
     return tuple(question for question in questions().values() if question.number in chosen)
 
 
-def unknown_option(question: Question, label: str) -> NameUnknownError:
+def unknown_option(question: SheetQuestion, label: str) -> NameUnknownError:
     """Build the error for a label that is not among a question's options.
 
     >>> print(unknown_option(questions()["3.2.2"], "paid"))

@@ -14,7 +14,7 @@ from typing import Literal
 from aliquot.core import escape
 from aliquot.errors import OptionError
 from aliquot.report.datasheet.checking import check, is_answered, is_needed
-from aliquot.report.datasheet.questions import Question, sections
+from aliquot.report.datasheet.questions import SheetQuestion, sections
 from aliquot.report.datasheet.sheet import Datasheet
 from aliquot.validation import one_of
 
@@ -71,7 +71,7 @@ def render(
         f"{result.answered} of {result.questions} questions answered{'.' if result.complete else '; not complete.'}"
     )
     signatures = tuple(text for text in (sheet.signature, *sheet.results) if text)
-    page = Page(sheet.name, status, tuple(_list_blocks(sheet, full)), signatures)
+    page = SheetPage(sheet.name, status, tuple(_list_blocks(sheet, full)), signatures)
     if format == "markdown":
         return to_markdown(page)
     return to_latex(page, fragment=fragment) if format == "latex" else to_html(page, fragment=fragment, level=level)
@@ -104,7 +104,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Page:
+class SheetPage:
     """The whole sheet, ready to be written down."""
 
     name: str
@@ -126,7 +126,7 @@ def _list_blocks(sheet: Datasheet, full: bool) -> Iterator[Heading | Entry]:
                 yield from (_entry(sheet, question, name, full) for question in asked)
 
 
-def _entry(sheet: Datasheet, question: Question, name: str | None, full: bool) -> Entry:
+def _entry(sheet: Datasheet, question: SheetQuestion, name: str | None, full: bool) -> Entry:
     answer = sheet.answer(question.number, name)
     choices = [(label, label in answer.chosen) for label in question.labels]
     choices += [(f"{label} (not an option of HEDS)", True) for label in answer.chosen if label not in question.labels]
@@ -159,7 +159,7 @@ def paragraphs(text: str) -> tuple[tuple[str, ...], ...]:
 # -- Markdown --------------------------------------------------------------------------------------------------------
 
 
-def to_markdown(page: Page) -> str:
+def to_markdown(page: SheetPage) -> str:
     """Return the sheet as Markdown (CommonMark); answers are quoted blocks."""
     lines = [f"# {TITLE}: {escape.markdown(page.name)}", "", page.status]
     for block in page.blocks:
@@ -206,7 +206,7 @@ _FRAME = r"""% Compile with LuaLaTeX or XeLaTeX where there are letters beyond L
 _NEEDS = "% Needs \\usepackage{textcomp,amssymb,hyperref}.\n"
 
 
-def to_latex(page: Page, *, fragment: bool = False) -> str:
+def to_latex(page: SheetPage, *, fragment: bool = False) -> str:
     """Return the sheet as a LaTeX document, or only the body of one."""
     lines = [f"\\section*{{{TITLE}: {escape.latex(page.name)}}}", escape.latex(page.status), ""]
     for block in page.blocks:
@@ -257,7 +257,7 @@ nav ul { columns: 2; padding-left: 1.2rem; } code { overflow-wrap: anywhere; fon
 """
 
 
-def to_html(page: Page, *, fragment: bool = False, level: int = 1) -> str:
+def to_html(page: SheetPage, *, fragment: bool = False, level: int = 1) -> str:
     """Return the sheet as an HTML page, or only what goes into a page's body, its title a heading of this level."""
     headings = [f"h{min(6, level + depth)}" for depth in range(4)]
     title = f"{TITLE}: {escape.html(page.name)}"

@@ -18,7 +18,7 @@ import polars as pl
 from aliquot.core.shown import Shown
 from aliquot.core.view import Column, View
 from aliquot.errors import DataError, OptionError, unknown_name
-from aliquot.report.datasheet.questions import Question, find, questions, under
+from aliquot.report.datasheet.questions import SheetQuestion, find, questions, under
 
 _MAX_SUMMARY = 60  # letters of an answer in a table
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -124,7 +124,7 @@ class Datasheet(Shown):
         changed = replace(changed, answers={**changed.answers, number: answer})
         return replace(self, criteria=tuple(changed if old.name == criterion else old for old in self.criteria))
 
-    def places(self) -> list[tuple[Question, str | None]]:
+    def places(self) -> list[tuple[SheetQuestion, str | None]]:
         """Every question where it is to be answered: with None, or with the name of a criterion."""
         per = [question for question in questions().values() if question.per_criterion]
         before = [(question, None) for question in questions().values() if question.number < "4"]
@@ -197,7 +197,9 @@ def list_changes(before: Datasheet, after: Datasheet, criterion: str) -> list[st
     return [number for number, answer in new.items() if old.get(number) != answer]
 
 
-def make_answer(question: Question, value: str | float | Sequence[str], details: str = "", source: str = "") -> Answer:
+def make_answer(
+    question: SheetQuestion, value: str | float | Sequence[str], details: str = "", source: str = ""
+) -> Answer:
     """Turn a value into an answer; labels are matched whatever their case, blanks and kind of quotation mark.
 
     A label that is no option is kept as it is: `check` names it and what may be meant.
@@ -216,7 +218,7 @@ def make_answer(question: Question, value: str | float | Sequence[str], details:
     return Answer(_require_encodable(details, where), chosen, source)
 
 
-def _match_label(question: Question, label: str) -> str:
+def _match_label(question: SheetQuestion, label: str) -> str:
     by_fold = {_fold_label(known): known for known in question.labels}
     return by_fold.get(_fold_label(label), label)
 
@@ -241,7 +243,7 @@ def _sort_answers(answers: Mapping[str, Answer], *, per_criterion: bool) -> Mapp
     return MappingProxyType({number: answer for number, answer in given.items() if answer != NOTHING})
 
 
-def _where(question: Question) -> str:
+def _where(question: SheetQuestion) -> str:
     return "for each criterion; name one" if question.per_criterion else "once, not for a criterion; name none"
 
 
