@@ -1,6 +1,6 @@
 """Exceptions and warnings.
 
-Every message says what is wrong, where, the value, and what to do. Messages name parameters in backticks, by their
+Every message states what is wrong, where, the value, and what to do. Messages name parameters in backticks, by their
 Python names; the command line prints its option instead (`cli.main.spell_options`). Exit codes belong to `cli` alone.
 """
 

@@ -353,7 +353,7 @@ TABLES = {
     "a text that begins with a quote": table(
         'item\tsystem\tvalue\toutput\n1\tA\t1\tx\n1\tB\t2\t"Go," he said\n2\tA\t3\ty\n', "line 3", "quote", file="t.tsv"
     ),
-    "an open quote": table(LONG + '1,"A,BLEU,1\n1,B,BLEU,2\n', "line", "mend the row"),
+    "an open quote": table(LONG + '1,"A,BLEU,1\n1,B,BLEU,2\n', "line", "enclose the whole cell"),
     "the same column twice": table("item,system,value,value\n1,A,1,2\n", "'value'", "twice"),
     "two rows that disagree": table(
         LONG + "1,A,BLEU,1\n1,B,BLEU,2\n1,A,BLEU,3\n", "row 3", "item 1", "system A", "BLEU", "3", "row 1", "keep one"

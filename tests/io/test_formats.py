@@ -296,9 +296,9 @@ def test_mqm_side_by_side_header_one_longer(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["A\td\t1\t1\tr\ts\tt\tStyle\tMinor\n", "A\td\t1\t1\tr\ts\tt\tStyle\n"], "line 3: 8 fields .*mend the row"),
-        (["A\td\t1\t1\tr\ts\t<v>t</v>\tStyle\n"], "line 2: 8 fields .*so in every row; which columns"),
-        (["A\td\t1\t1\tr\ts\t<v>t</v>\tStyle\tMinor\tx\n"], "line 2: 10 fields where the header has 9; mend the row"),
+        (["A\td\t1\t1\tr\ts\tt\tStyle\tMinor\n", "A\td\t1\t1\tr\ts\tt\tStyle\n"], "line 3: 8 fields .*correct the row"),
+        (["A\td\t1\t1\tr\ts\t<v>t</v>\tStyle\n"], "line 2: 8 fields .*so in every row; the missing columns"),
+        (["A\td\t1\t1\tr\ts\t<v>t</v>\tStyle\tMinor\tx\n"], "line 2: 10 fields .* has 9; correct the row"),
     ],
 )
 def test_mqm_rows_that_cannot_be_aligned(tmp_path, rows, message):

@@ -172,8 +172,8 @@ def test_labels_in_parquet(path: Path, tmp_path: Path) -> None:
     [
         (LABELS, "lable", "unknown column 'lable'; did you mean 'label'?"),
         (LABELS.replace("rater", "hand"), "label", "judgments need a column 'annotator'"),
-        (LABELS.replace("secs", "seconds"), "seconds", "is no answer"),
-        (LABELS, "rater", "is no answer"),
+        (LABELS.replace("secs", "seconds"), "seconds", "not answers"),
+        (LABELS, "rater", "not answers"),
         ("PAR1 broken", "label", "unreadable Parquet"),
         ("segment_id,rater,label\n,ann,yes\n", "label", "the column 'item' is empty"),
     ],

@@ -89,7 +89,7 @@ def _compute_utility(items: list[Item], method: str, arguments: dict[str, Any]) 
     if entry.name == "metric_cons" and "rank" not in arguments:
         return _compute_consistency(to_evalset(items), **_select_arguments(method, _compute_consistency, arguments))
     if entry.kind == "subset" and "budget" not in arguments:
-        raise OptionError(f"'{method}' chooses a subset; say how many items with budget=")
+        raise OptionError(f"'{method}' chooses a subset; give the number of items as `budget`")
     # A utility orders all items, whatever the budget; only subsets depend on it.
     size = arguments["budget"] if entry.kind == "subset" else None
     evalset = to_evalset(_choose_features(items, arguments))

@@ -1,4 +1,4 @@
-"""What names and texts of a set say: human score or metric, lower is better, lengths, language pairs."""
+"""Conventions of names and texts: human score or metric, lower is better, lengths, language pairs."""
 
 from __future__ import annotations
 
@@ -89,13 +89,10 @@ def usable_metrics(evalset: EvalSet) -> list[str]:
     >>> usable_metrics(aliquot.synthetic(items=20, systems=2))
     ['metricA', 'metricB', 'metricC']
     """
-    flags = evalset.derived("usable metrics", _flag_usable)
-    return [name for name, usable in zip(evalset.metrics, flags, strict=True) if usable]
-
-
-def _flag_usable(evalset: EvalSet) -> FloatArray:
-    flags = [is_usable(evalset.scores[name]) for name in evalset.metrics]
-    return np.array(flags, dtype=np.float64)
+    names = evalset.derived(
+        "usable metrics", lambda data: [name for name in data.metrics if is_usable(data.scores[name])]
+    )
+    return list(names)
 
 
 def is_usable(values: FloatArray) -> bool:
@@ -130,7 +127,7 @@ def log_lengths(evalset: EvalSet) -> FloatArray:
     return evalset.derived("log lengths", lambda this: np.log1p(source_lengths(this)))
 
 
-# -- Which language pair a set is about: what its items say, or else its name ----------------------------------------
+# -- Language pairs: from a column, or else from the name of the set -------------------------------------------------
 
 
 PAIR_COLUMNS = ("pair", "langs", "language_pair", "lp")

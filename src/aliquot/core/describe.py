@@ -1,4 +1,4 @@
-"""What is in an evaluation set, and what can be done with it."""
+"""Describe an evaluation set: its content, and which steps are possible."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import common_column_means, pearson
 
 MIN_PLAN_ITEMS = 4
-"""Items judged for all systems that tell anything about spread and its tails."""
+"""Items judged for all systems from which spread and tails can be estimated."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,11 @@ class ScoreSummary:
     item_pearson: float
     system_pearson: float
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields but the name, with short names for the range."""
+        fields = {name: value for name, value in vars(self).items() if name not in ("name", "minimum", "maximum")}
+        return fields | {"min": self.minimum, "max": self.maximum}
+
 
 @dataclass(frozen=True)
 class JudgmentSummary:
@@ -60,7 +65,7 @@ class JudgmentSummary:
 
 
 @dataclass(frozen=True)
-class Step:
+class NextStep:
     """A verb, whether the data suffice for it, and a note."""
 
     verb: str
@@ -84,7 +89,7 @@ class Description(Result):
     scores: tuple[ScoreSummary, ...]
     judgments: JudgmentSummary | None
     missing: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[NextStep, ...]
     signature: str
     notes: tuple[str, ...] = ()  # what looks wrong with the judgments
 
@@ -101,14 +106,9 @@ class Description(Result):
         lengths = self.document_lengths
         return self.fields_without() | {
             "document_lengths": None if lengths is None else dict(zip(("min", "mean", "max"), lengths, strict=True)),
-            "scores": {score.name: _document_score(score) for score in self.scores},
+            "scores": {score.name: score.to_dict() for score in self.scores},
             "judgments": self.judgments or {},
         }
-
-
-def _document_score(score: ScoreSummary) -> dict[str, Any]:
-    fields = {name: value for name, value in vars(score).items() if name not in ("name", "minimum", "maximum")}
-    return fields | {"min": score.minimum, "max": score.maximum}
 
 
 def describe(evalset: EvalSet, human: str | None = None) -> Description:
@@ -253,21 +253,21 @@ def _suggest_exclusion(evalset: EvalSet, human: str, needed: int) -> str:
     return " (the systems were judged on different items)"
 
 
-def _describe_plan(evalset: EvalSet, human: str | None) -> Step:
+def _describe_plan(evalset: EvalSet, human: str | None) -> NextStep:
     """Return whether `plan` is possible: it needs a few items judged for all well-covered systems."""
     numbers = "from numbers alone: aliquot plan power --difference 1 --sd 25"
     if human is None:
-        return Step("plan", ready=False, note=f"needs a pilot with human scores; {numbers}")
+        return NextStep("plan", ready=False, note=f"needs a pilot with human scores; {numbers}")
     _, complete = _find_sparse_systems(evalset, human)
     if complete < MIN_PLAN_ITEMS:
         few = f"{complete} items have '{human}' for all systems; a plan needs {MIN_PLAN_ITEMS}; {numbers}"
-        return Step("plan", ready=False, note=few)
-    return Step("plan", ready=True, note=f"from the variances of {complete} items judged for all systems")
+        return NextStep("plan", ready=False, note=few)
+    return NextStep("plan", ready=True, note=f"from the variances of {complete} items judged for all systems")
 
 
 def _list_steps(
     evalset: EvalSet, scores: tuple[ScoreSummary, ...], judgments: JudgmentSummary | None, human: str | None
-) -> tuple[Step, ...]:
+) -> tuple[NextStep, ...]:
     metrics = [score for score in scores if not score.human and score.coverage > 0]
     judged = next((score for score in scores if score.name == human), None)
     judged_items = judged.complete_items if judged else 0
@@ -275,17 +275,17 @@ def _list_steps(
     with_metrics = f"{len(metrics)} metric{'s' * (len(metrics) != 1)} can guide it"
     no_human = "needs human scores on some items: judge some, or name them with `human`"
     return (
-        Step(
+        NextStep(
             "select",
             ready=True,
             note=with_metrics if metrics else "random and document designs; metrics would guide it",
         ),
-        Step(
+        NextStep(
             "estimate",
             ready=judged is not None and judged.items >= 2,
             note=no_human if judged is None else f"'{human}' covers {judged.items} of {evalset.n_items} items",
         ),
-        Step(
+        NextStep(
             "simulate",
             ready=judged_items >= 20,
             note=no_human
@@ -294,7 +294,7 @@ def _list_steps(
             + ("" if judged_items >= 20 else f"; at least 20 are needed{_suggest_exclusion(evalset, str(human), 20)}"),
         ),
         _describe_plan(evalset, human),
-        Step(
+        NextStep(
             "metrics",
             ready=judged is not None and bool(metrics),
             note=no_human
@@ -303,7 +303,7 @@ def _list_steps(
             if metrics
             else "needs automatic scores (or texts to compute them from)",
         ),
-        Step(
+        NextStep(
             "agreement",
             ready=several,
             note=f"{judgments.cells_with_several_annotators} outputs have several annotators"

@@ -19,7 +19,7 @@ CORE_COLUMNS = ("item", "system", "annotator", "criterion", "value", "seconds")
 """Columns every judgments table has; absent ones are filled with null."""
 
 MARKED = "marked"
-"""The column that says why a judgment should not count; null where it should."""
+"""The column with the reason why a judgment does not count; null if it counts."""
 
 CONTROL_ITEM = "control item"
 """The mark on judgments of control items: they test annotators, and are not about systems."""
@@ -45,7 +45,7 @@ class Judgments(Shown):
     repeat that are known, and whatever else came. A table with a column `error` holds one row per error: rows of one
     annotator on one output are then parts of one answer, and their values add up.
 
-    A column `marked` says why a judgment should not count (`aliquot clean` writes it); null where it should. The rows
+    A column `marked` holds the reason why a judgment does not count (`aliquot clean` writes it), or null. The rows
     stay in `table`; `usable`, and with it all that makes scores, leaves them out.
 
     >>> judgments = Judgments(pl.DataFrame({"item": [0, 0], "system": ["A", "A"], "value": [1.0, 3.0]}))
@@ -183,7 +183,7 @@ class MergedRepeats:
 def merge_repeats(table: pl.DataFrame) -> MergedRepeats:
     """Merge repeated answers of an annotator on one output: identical rows count once, others are averaged.
 
-    Repeats of one annotator say how consistent that annotator is, and nothing of how annotators differ: everything
+    Repeats of one annotator show how consistent that annotator is, not how annotators differ: everything
     that measures noise between annotators, or averages over them, starts from here. Rows of single errors are parts of
     an answer (see `Judgments.answers`) and stay. Without an annotator id, only rows with a time or an order can be
     told to be copies.
@@ -241,7 +241,7 @@ def _validate_table(table: pl.DataFrame) -> pl.DataFrame:
     table = table.with_columns(cast_column(table[name], dtype, f"judgments' {name}") for name, dtype in types.items())
     if MARKED in table.columns:
         table = table.with_columns(_read_marks(table[MARKED]))
-    # NaN is how arrays say missing; a table says it with null, so that means and counts skip it.
+    # Arrays mark missing values by NaN, tables by null, which means and counts skip.
     table = table.with_columns(pl.col(name).fill_nan(None) for name in _NUMBER_COLUMNS)
     infinite = table.filter(pl.col("value").is_infinite())
     if infinite.height:

@@ -1,6 +1,6 @@
-"""How much memory there is, and refusing work that cannot fit, or never ends, before it begins.
+"""Available memory, and checks that refuse work that cannot fit or end before it begins.
 
-Invariant: the kernel ends a process that asks for too much without a word; so whatever grows with a number that the
+Invariant: the kernel kills a process that asks for too much without a message; so whatever grows with a number that the
 user gives is checked here first, and the message says how much is needed, how much there is, and how to allow more.
 """
 
@@ -19,7 +19,7 @@ VARIABLE = "ALIQUOT_MEMORY"
 MAX_DRAWS = 1_000_000
 """Of repeats, bootstrap draws, trials and permutations: a thousand give two digits, a million never needed."""
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_DEFAULT_MEMORY = 4 << 30  # where the system does not say
+_DEFAULT_MEMORY = 4 << 30  # where the system has no figure
 _CGROUP = Path("/sys/fs/cgroup")
 
 

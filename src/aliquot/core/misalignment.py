@@ -25,9 +25,9 @@ from aliquot.stats.alignment import (
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, encode_labels, group_means
 from aliquot.stats.text_features import hashed_vectors
 
-_MIN_ITEMS = 50  # fewer say too little
+_MIN_ITEMS = 50  # for a test with power
 _MIN_CELLS = 100  # of one annotator
-_MAX_CELLS = (6_000, 60_000)  # outputs that are compared; the second where the first say too little
+_MAX_CELLS = (6_000, 60_000)  # outputs that are compared; the second if the first are not enough
 _MAX_PAIRS = 3_000_000  # pairs of outputs
 _CLEAR_GAIN = 60.0  # gain in log-likelihood of the first outputs with which no more are needed
 _MIN_EVIDENCE = 3.0  # log-likelihood by which another alignment is better, beside the logarithm of the alternatives

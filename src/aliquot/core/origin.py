@@ -1,7 +1,7 @@
-"""What a selection remembers of the data it was made from, so that its use with other data is noticed.
+"""The data that a selection was made from, as digests, so that its use with other data is detected.
 
 What counts are the items' ids and sources, the systems and their outputs. Human scores and metrics are added after the
-selection and say nothing.
+selection and are ignored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where work runs: in this process, on processes of this machine, or on a Dask cluster."""
+"""Run tasks in this process, on processes of this machine, or on a Dask cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far long work is: `progress=True` writes one line that renews itself, in a terminal and in a notebook alike.
+"""Progress of long work: `progress=True` writes one line that is updated, in a terminal and in a notebook alike.
 
 Widgets of notebooks need packages and a front end that fit together; a line of text that returns to its beginning
 works everywhere, and a finished one stays as a plain line.

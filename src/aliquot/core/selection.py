@@ -389,8 +389,7 @@ def _require_whole(path: str | Path, ids: list[ItemId], entries: list[dict[str, 
         warnings.warn(f"{text}; the others are taken for the selection", AliquotWarning, 4)
     elif not written and any(entry.get("signature") for entry in entries):
         warnings.warn(
-            f"{path}: written by an earlier version, which kept no count of lines: whether all are there "
-            "cannot be told",
+            f"{path}: written by an earlier version, which kept no count of lines; missing lines cannot be detected",
             AliquotWarning,
             4,
         )

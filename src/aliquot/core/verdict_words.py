@@ -1,6 +1,6 @@
-"""From p-values to words: who leads, who cannot be told apart, who is worse. Every verb says it through these.
+"""Verdicts in words from p-values, for all verbs: who leads, who cannot be told apart, who is worse.
 
-A sentence never says more than its own p: "is worse" is said only of a pair whose adjusted p is below alpha, and "is
+Invariant: "is worse" is written only of a pair whose adjusted p is below alpha, and "is
 best" only of a system all of whose pairs are.
 """
 

@@ -1,4 +1,4 @@
-"""Fetching a large archive over HTTP: resumed after interruption, checked, unpacked whole or not at all."""
+"""Download a large archive over HTTP: resumed after interruption, checked, unpacked whole or not at all."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def download_file(url: str, target: Path) -> Path:
         return target
     part = target.with_name(target.name + ".part")
     checksum = _download_with_resume(url, part)
-    if checksum is not None and _compute_digest(part, "md5") != checksum:
+    with part.open("rb") as file:
+        is_intact = checksum is None or hashlib.file_digest(file, "md5").hexdigest() == checksum
+    if not is_intact:
         part.unlink()
         raise DownloadError(f"{url}: the checksum differs from the server's; the download was removed, run again")
     part.replace(target)
@@ -109,11 +111,6 @@ def _read_checksum(headers: http.client.HTTPMessage) -> str | None:
             return base64.b64decode(value).hex()
     standard = headers.get("Content-MD5")
     return base64.b64decode(standard).hex() if standard else None
-
-
-def _compute_digest(path: Path, algorithm: str) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, algorithm).hexdigest()
 
 
 def unpack_archive(archive: Path, target: Path) -> Path:

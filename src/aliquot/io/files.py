@@ -1,4 +1,4 @@
-"""Reading files whole, with errors that help; writing.py writes them."""
+"""Read files whole, with errors that help; writing.py writes them."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _read_content(path: Path) -> bytes:
         return _read_pipe(path)
     limit_size(about.st_size, path)
     with path.open("rb") as file:
-        return _read_bounded(file, path)  # files of /proc say that they are empty
+        return _read_bounded(file, path)  # files of /proc have size 0
 
 
 def require_file(path: Path) -> None:

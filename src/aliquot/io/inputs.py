@@ -1,4 +1,4 @@
-"""What verbs take in Python where data, judgments or a selection are meant: objects, paths, Polars or pandas tables."""
+"""Accept objects, paths and Polars or pandas tables for data, judgments and selections."""
 
 from __future__ import annotations
 

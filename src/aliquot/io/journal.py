@@ -1,4 +1,4 @@
-"""The journal of a long run: each finished unit is on disk before the next begins, so that a killed run can resume.
+"""Journals of long runs: each finished unit is on disk before the next begins, so that a killed run can resume.
 
 One line of JSON for each finished unit, followed by the bytes it announces, flushed and synced. Everything from the
 first damaged unit on is dropped, and those units run again. The first line is the signature of the run: units of

@@ -1,4 +1,4 @@
-"""Loading data and judgments of any format that can be read, and saving them; the content tells the format."""
+"""Load data and judgments of any readable format, detected by content, and save them."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def load(
         pair: for folders with several language pairs, which one.
         mqm_weights: for MQM TSVs, what errors cost.
         sources_only: accept items without any system (selection before outputs exist).
-        key: for judgments with opaque ids, the table that says what they stand for: cell, item, system.
+        key: for judgments with opaque ids, the table of their meanings: cell, item, system.
 
     >>> import aliquot, tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "scores.csv"
@@ -390,15 +390,6 @@ def _build_parquet_error(path: Path | str, error: Exception) -> FormatError:
     return FormatError(f"{path}: unreadable Parquet ({(str(error).splitlines() or ['damaged'])[0]}); copy it again")
 
 
-def read_plain_table(path: str | Path) -> pl.DataFrame | None:
-    """Return the table in a file unchanged; None for files of other formats."""
-    if path != STDIN and campaign.is_campaign(path):
-        return campaign.read_judgments(path)
-    raw = read_bytes(path)
-    require_intact(raw, path)
-    return read_frame(raw, path) if detect_format(raw, path) == "table" else None
-
-
 def detect_format(raw: bytes, path: Path | str = "data") -> str:
     r"""Return the format of a file's content.
 
@@ -449,7 +440,7 @@ def _decode_first_object(raw: bytes) -> dict[str, Any]:
         else:
             first = msgspec.json.decode(text.split(b"\n", 1)[0])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
-        return {}  # the reader will say what is wrong with it
+        return {}  # the reader explains what is wrong
     return first if isinstance(first, dict) else {}
 
 

@@ -1,6 +1,6 @@
-"""One process at a time: lock files that name their owner, are waited for, and end with their owner.
+"""Lock files: one process at a time; others wait for the owner, whose death frees the lock.
 
-The kernel keeps the lock (flock) and drops it when its owner dies, killed or not; the file says who holds it. Where a
+The kernel keeps the lock (flock) and drops it when its owner dies, killed or not; the file holds its owner. Where a
 file system has no such locks, a file whose owner is alive on this machine counts as held.
 """
 
@@ -36,7 +36,7 @@ class LockOwner:
     Attributes:
         host: the machine.
         pid: the process.
-        started: clock ticks from the machine's start to the process's; 0 where the system does not say.
+        started: clock ticks from the machine's start to the process's; 0 where unknown.
         since: when it took the lock, in local time.
     """
 

@@ -1,4 +1,4 @@
-"""Refusing to write over what a run reads, in one place for all verbs.
+"""Protect the inputs of a run from being overwritten, in one place for all verbs.
 
 Within `protect_inputs` every path that is opened for reading is remembered by device and inode, and every path that
 is written is compared with those: links of any kind, and files in a folder that was read, are found. Outside of it,

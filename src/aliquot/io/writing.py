@@ -46,7 +46,7 @@ def write_bytes(path: Path | str, content: bytes) -> None:
 
 def write_parquet(table: pl.DataFrame, path: Path | str, metadata: dict[str, str] | None = None) -> None:
     """Write a table as Parquet, whole or not at all."""
-    content = io.BytesIO()  # Polars' own errors do not tell a full disk from anything else
+    content = io.BytesIO()  # Polars' own errors do not identify a full disk
     table.write_parquet(content, metadata={**(metadata or {}), CHECKSUM_KEY: BLANK_CHECKSUM})
     _write_whole(path, fill_checksum(content.getvalue()))
 

@@ -1,7 +1,7 @@
 """Exports of general annotation tools, told apart by their first record: Label Studio, Potato, Prodigy and Argilla.
 
-They share one idea: a record shows one output and holds, for each annotator, named answers. The record's own data say
-which item and system it is (columns by their usual names), or hold an id that the key explains.
+They share one idea: a record shows one output and holds, for each annotator, named answers. The record's own data
+name the item and system (columns by their usual names), or hold an id that the key explains.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Answers as annotation tools export them, made into judgments; what the readers of those tools share.
+"""Answers exported by annotation tools, converted to judgments; shared by the readers of those tools.
 
-A reader gives one `Answer` for each thing an annotator said of one output. An export may name item and system, or hold
-opaque ids only: the key, kept apart from what annotators see, then says which item and system an id stands for.
+A reader gives one `ToolAnswer` for each thing an annotator said of one output. An export may name item and system, or
+hold opaque ids only: the key, kept apart from what annotators see, then gives the item and system of each id.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ToolAnswer:
     """One answer on one output: `name` of the question, and a number as `value` or another answer as `label`."""
 
     where: str
@@ -227,7 +227,7 @@ def _is_id(value: Any) -> bool:
     return isinstance(value, (str, int)) and not isinstance(value, bool)
 
 
-def build_answers(named: Mapping[str, Any], base: Fields, spans: list[Any] | None, where: str) -> Iterator[Answer]:
+def build_answers(named: Mapping[str, Any], base: Fields, spans: list[Any] | None, where: str) -> Iterator[ToolAnswer]:
     """Yield an answer for each question; spans belong to the first, or to an answer of their own.
 
     `base` holds annotator, place and `extra` columns of the record.
@@ -241,7 +241,7 @@ def build_answers(named: Mapping[str, Any], base: Fields, spans: list[Any] | Non
         if number:
             extra.pop("seconds", None)  # the time of a record is that of all its questions: counted once
         more = {"spans": own_spans if number == 0 else None, "extra": extra}
-        yield Answer(**{**base, **more}, where=where, name=name or None, value=value, label=label)
+        yield ToolAnswer(**{**base, **more}, where=where, name=name or None, value=value, label=label)
 
 
 def read_user(user: Any) -> str | None:
@@ -255,7 +255,7 @@ def read_user(user: Any) -> str | None:
 
 
 def evalset_from_answers(
-    answers: Iterable[Answer], path: Path | str, key: Key | None, weights: MQMWeights | None = None
+    answers: Iterable[ToolAnswer], path: Path | str, key: Key | None, weights: MQMWeights | None = None
 ) -> EvalSet:
     """Build an EvalSet from answers, with the outputs and sources of the export.
 
@@ -275,12 +275,12 @@ def evalset_from_answers(
     return _build_evalset(identified, rows, path)
 
 
-def _identify_answer(answer: Answer, key: Key | None) -> Answer:
+def _identify_answer(answer: ToolAnswer, key: Key | None) -> ToolAnswer:
     if key is None:
         for what, value in (("item", answer.item), ("system", answer.system)):
             if value is None:
                 raise FormatError(
-                    f"{answer.where}: it names no {what}; give the key that says what the ids stand for: `key=key.csv` "
+                    f"{answer.where}: it names no {what}; give the key of its ids: `key=key.csv` "
                     "with the columns cell, item and system"
                 )
         return answer
@@ -288,10 +288,10 @@ def _identify_answer(answer: Answer, key: Key | None) -> Answer:
     candidates = [c for c in (answer.cell, both) if c is not None]
     cell = next((c for c in candidates if c in key.cells), candidates[0] if candidates else None)
     item, system = key.of(cell, answer.where)
-    return Answer(**{**vars(answer), "item": item, "system": system})
+    return replace(answer, item=item, system=system)
 
 
-def _build_row(answer: Answer, criterion: str | None) -> dict[str, Any]:
+def _build_row(answer: ToolAnswer, criterion: str | None) -> dict[str, Any]:
     row: Fields = {"item": answer.item, "system": answer.system, "annotator": answer.annotator, "criterion": criterion}
     row |= {"value": answer.value, **answer.extra}
     if answer.label is not None:
@@ -301,8 +301,8 @@ def _build_row(answer: Answer, criterion: str | None) -> dict[str, Any]:
     return row
 
 
-def _build_error_rows(answer: Answer, weights: MQMWeights) -> list[dict[str, Any]]:
-    base = _build_row(Answer(**{**vars(answer), "spans": None}), MQM)
+def _build_error_rows(answer: ToolAnswer, weights: MQMWeights) -> list[dict[str, Any]]:
+    base = _build_row(replace(answer, spans=None), MQM)
     if not answer.spans:
         return [base | {"value": 0.0, "error": 0, "category": _NO_ERROR, "severity": _NO_ERROR}]
     rows = []
@@ -319,7 +319,7 @@ def _build_error_rows(answer: Answer, weights: MQMWeights) -> list[dict[str, Any
     return rows
 
 
-def _build_evalset(answers: Sequence[Answer], rows: list[dict[str, Any]], path: Path | str) -> EvalSet:
+def _build_evalset(answers: Sequence[ToolAnswer], rows: list[dict[str, Any]], path: Path | str) -> EvalSet:
     if not rows:
         raise FormatError(f"{path}: no answer can be read; see docs/formats.md for what is")
     table = frame_from_records(rows)
@@ -348,7 +348,7 @@ def _cast_ids(column: pl.Series) -> pl.Series:
     return column if column.dtype.is_integer() or column.dtype == pl.String else column.cast(pl.String)
 
 
-def _build_items(ids: pl.Series, row_index: np.ndarray[Any, Any], answers: Sequence[Answer]) -> pl.DataFrame:
+def _build_items(ids: pl.Series, row_index: np.ndarray[Any, Any], answers: Sequence[ToolAnswer]) -> pl.DataFrame:
     columns = [ids.alias("id")]
     for name in ("source", "document"):
         texts: list[str | None] = [None] * len(ids)

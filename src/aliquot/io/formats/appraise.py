@@ -19,8 +19,8 @@ from aliquot.core.evalset import EvalSet
 from aliquot.errors import FormatError
 from aliquot.io.files import decode_json, decode_text, number_lines
 from aliquot.io.formats.answers import (
-    Answer,
     Key,
+    ToolAnswer,
     evalset_from_answers,
     mark_control,
     mark_excluded,
@@ -65,7 +65,7 @@ def read(raw: bytes, path: Path | str, key: Key | None = None, weights: MQMWeigh
 # -- CSV -----------------------------------------------------------------------------------------------------------
 
 
-def _read_csv(raw: bytes, path: Path | str) -> Iterator[Answer]:
+def _read_csv(raw: bytes, path: Path | str) -> Iterator[ToolAnswer]:
     text = decode_text(raw, path)
     usual = csv.field_size_limit(max(len(text), csv.field_size_limit()))
     reader = csv.reader(io.StringIO(text, newline=""))
@@ -79,7 +79,7 @@ def _read_csv(raw: bytes, path: Path | str) -> Iterator[Answer]:
         csv.field_size_limit(usual)
 
 
-def _parse_row(row: list[str], where: str) -> Answer:
+def _parse_row(row: list[str], where: str) -> ToolAnswer:
     if len(row) < _MIN_FIELDS:
         raise FormatError(f"{where}: {len(row)} fields; rows of Appraise have at least {_MIN_FIELDS}; {_REMEDY}")
     user, system, item, kind, _, _, score, *rest = row
@@ -133,7 +133,7 @@ def _measure_depth(text: str) -> int:
 # -- JSON lines ----------------------------------------------------------------------------------------------------
 
 
-def _read_lines(raw: bytes, path: Path | str) -> Iterator[Answer]:
+def _read_lines(raw: bytes, path: Path | str) -> Iterator[ToolAnswer]:
     for where, line in number_lines(raw, path):
         fields = require_type(decode_json(line, where, _REMEDY), dict, where, "an object of one result")
         targets = fields.get("targets")
@@ -144,7 +144,7 @@ def _read_lines(raw: bytes, path: Path | str) -> Iterator[Answer]:
             yield _build_answer(both | {"item": item, "system": both.get("target_id")}, where)
 
 
-def _build_answer(fields: dict[str, Any], where: str) -> Answer:
+def _build_answer(fields: dict[str, Any], where: str) -> ToolAnswer:
     for name in ("item", "system", "annotator"):
         if isinstance(fields.get(name), bool) or not isinstance(fields.get(name), (str, int)):
             raise FormatError(f"{where}: the field '{name}' is {fields.get(name)!r}; expected a name; {_REMEDY}")
@@ -156,7 +156,7 @@ def _build_answer(fields: dict[str, Any], where: str) -> Answer:
         raise FormatError(f"{where}: the score is {fields['score']!r}, which is not a number; {_REMEDY}")
     text = fields.get("target_text")
     source, document = fields.get("source_text"), fields.get("document_id")
-    return Answer(
+    return ToolAnswer(
         where=where,
         annotator=str(fields["annotator"]),
         value=value,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from aliquot.io.formats.answers import Answer, Fields, build_answers, identify_output, require_object
+from aliquot.io.formats.answers import Fields, ToolAnswer, build_answers, identify_output, require_object
 
 _FLAT = ".responses"
 
@@ -16,7 +16,7 @@ def looks_like(fields: Mapping[str, Any]) -> bool:
     return nested or any(name.endswith(_FLAT) for name in fields)
 
 
-def read_answers(record: Fields, where: str) -> Iterator[Answer]:
+def read_answers(record: Fields, where: str) -> Iterator[ToolAnswer]:
     """Yield each user's submitted answers on one record."""
     data: Fields = {}
     for part in (record.get("fields"), record.get("metadata")):

@@ -26,7 +26,7 @@ FIELD_OF_COLUMN: Mapping[str, str] = MappingProxyType({column: field for field, 
 
 NESTED = ("tgt", "scores", "judgments")
 META = "aliquot"
-"""Field of the first line that remembers what the lines cannot say: flipped scores and the human score's name."""
+"""Field of the first line with metadata of the set: flipped scores and the human score's name."""
 
 _RESERVED_FIELDS = frozenset({*COLUMN_OF_FIELD, *NESTED, META} - set(FIELD_OF_COLUMN))
 _FIELD, _COLUMN = "field:", "column:"

@@ -34,7 +34,7 @@ from aliquot.io.writing import write_bytes
 Fields = dict[str, msgspec.Raw]
 
 
-class _Meta(msgspec.Struct):
+class _SetMetadata(msgspec.Struct):
     """Metadata of the whole set, kept on the first line."""
 
     human: str | None = None
@@ -51,7 +51,7 @@ _NUMBER = msgspec.json.Decoder(float | None)
 _WHOLE = msgspec.json.Decoder(int | None)
 _NAME = msgspec.json.Decoder(str | int | None)
 _JUDGMENTS = msgspec.json.Decoder(list[dict[str, Any]] | None)
-_META = msgspec.json.Decoder(_Meta | None)
+_META = msgspec.json.Decoder(_SetMetadata | None)
 _ANY = msgspec.json.Decoder()
 _DECODE_ERRORS = (msgspec.MsgspecError, RecursionError)
 _INT64 = range(-(2**63), 2**63)  # integers beyond 64 bits have no place in a table
@@ -68,7 +68,7 @@ _FIELD_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
 
 def read(raw: bytes, path: Path | str, *, sources_only: bool = False) -> EvalSet:
     """Read item JSON lines or a JSON array of items."""
-    reader = _Reader(str(path))
+    reader = _ItemReader(str(path))
     try:
         for where, fields, line in _iterate_items(raw, path):
             try:
@@ -76,7 +76,7 @@ def read(raw: bytes, path: Path | str, *, sources_only: bool = False) -> EvalSet
             except (*_DECODE_ERRORS, _FieldError) as error:
                 raise build_line_error(line, f"{path} {where}", str(error)) from None
     except UnicodeDecodeError:
-        decode_text(raw, path)  # finds the line and says it
+        decode_text(raw, path)  # raises with the line
         raise
     keys = reader.keys + reader.scores.added
     require_unique_keys(raw, keys, ((f"{path} {where}", line) for where, _, line in _iterate_items(raw, path)))
@@ -111,7 +111,7 @@ class _FieldError(Exception):
     """A field of the right type that does not fit the other fields."""
 
 
-class _Reader:
+class _ItemReader:
     """Collects items column by column; `evalset` closes it."""
 
     def __init__(self, path: str) -> None:
@@ -123,7 +123,7 @@ class _Reader:
         self.texts = TextCells()
         self.judgments: list[dict[str, Any]] = []
         self.judged_rows: list[int] = []
-        self.meta: _Meta | None = None
+        self.meta: _SetMetadata | None = None
         self.without_systems: str | None = None
         self.keys = 0  # of all objects, but those of one cell's scores
 
@@ -191,7 +191,7 @@ class _Reader:
                 *(encode_column(name, named.get(name, column)) for name, column in self.columns.items()),
             ]
         )
-        meta = self.meta or _Meta()
+        meta = self.meta or _SetMetadata()
         return EvalSet(
             items=items,
             systems=tuple(systems),
@@ -285,10 +285,10 @@ def iterate_records(evalset: EvalSet) -> Iterator[dict[str, Any]]:
         yield record
 
 
-def _build_meta(evalset: EvalSet) -> _Meta | None:
+def _build_meta(evalset: EvalSet) -> _SetMetadata | None:
     """Return the metadata, or None if the lines imply them."""
     if evalset.flipped or evalset.human not in (None, guess_human_score(evalset.scores)):
-        return _Meta(evalset.human, tuple(sorted(evalset.flipped)))
+        return _SetMetadata(evalset.human, tuple(sorted(evalset.flipped)))
     return None
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from aliquot.io.formats.answers import (
-    Answer,
     Fields,
+    ToolAnswer,
     build_answers,
     identify_output,
     parse_number,
@@ -36,7 +36,7 @@ def looks_like(fields: Mapping[str, Any]) -> bool:
     return nested or {"annotation_id", "annotator", "lead_time"} <= fields.keys()
 
 
-def read_answers(record: Fields, where: str) -> Iterator[Answer]:
+def read_answers(record: Fields, where: str) -> Iterator[ToolAnswer]:
     """Yield the annotators' answers on one task, without cancelled ones and ground truths."""
     if "annotations" not in record:
         yield from _read_flat(record, where)
@@ -83,7 +83,7 @@ def _read_value(value: Fields) -> Any:
     return None
 
 
-def _read_flat(record: Fields, where: str) -> Iterator[Answer]:
+def _read_flat(record: Fields, where: str) -> Iterator[ToolAnswer]:
     """Read a flat record (JSON-MIN, CSV): answers are lists of objects, numbers also under a usual name."""
     if str(record.get("was_cancelled")).casefold() == "true":
         return

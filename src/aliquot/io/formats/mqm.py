@@ -129,18 +129,14 @@ def read(raw: bytes, path: Path | str, weights: MQMWeights | None = None) -> Eva
             "error": rows.select(pl.int_range(pl.len()).over("system", "rater", item.alias("key"))).to_series(),
             "category": rows["category"],
             "severity": rows["severity"],
-            "span": pl.Series([t[0] or s[0] for t, s in zip(marked, in_source, strict=True)], dtype=pl.String),
-            "start": pl.Series(
-                [t[1] if t[0] else s[1] for t, s in zip(marked, in_source, strict=True)], dtype=pl.Int64
-            ),
-            "end": pl.Series([t[2] if t[0] else s[2] for t, s in zip(marked, in_source, strict=True)], dtype=pl.Int64),
-            "span_in": pl.Series(
-                ["output" if t[0] else "source" if s[0] else None for t, s in zip(marked, in_source, strict=True)],
-                dtype=pl.String,
-            ),
         }
     )
-    return _build_evalset(rows, errors, path)
+    spans = [
+        (*(output if output[0] else source), "output" if output[0] else "source" if source[0] else None)
+        for output, source in zip(marked, in_source, strict=True)
+    ]
+    types = {"span": pl.String, "start": pl.Int64, "end": pl.Int64, "span_in": pl.String}
+    return _build_evalset(rows, errors.hstack(pl.DataFrame(spans, schema=types, orient="row")), path)
 
 
 def _read_rows(text: str, path: Path | str) -> pl.DataFrame:
@@ -202,7 +198,7 @@ def _match_header(
     wrong = next(index for index, row in enumerate(rows) if len(row) != len(header))
     line = f"{path} line {numbered[wrong][0]}: {len(rows[wrong])} fields where the header has {len(header)}"
     if len(widths) > 1 or len(rows[0]) > len(header):
-        raise FormatError(f"{line}; mend the row")
+        raise FormatError(f"{line}; correct the row")
     columns = list(zip(*rows, strict=True))
     while columns and not any(columns[-1]):  # a tab at the end of every line
         columns.pop()
@@ -222,7 +218,7 @@ def _match_header(
                     2,
                 )
                 return names
-    raise FormatError(f"{line}, and so in every row; which columns are lacking cannot be told: mend the header")
+    raise FormatError(f"{line}, and so in every row; the missing columns cannot be identified; correct the header")
 
 
 def _fits_header(names: list[str], columns: list[tuple[str, ...]]) -> bool:

@@ -34,11 +34,12 @@ def read(raw: bytes, path: Path | str) -> EvalSet:
     scores = _read_score_columns(table["scores"], path) if "scores" in table.columns else {}
     systems = tuple(meta.get("systems") or dict.fromkeys([*_list_fields(table, "tgt"), *_list_fields(table, "scores")]))
     plain = [name for name in table.columns if name not in NESTED]
+    missing = [pl.lit(None, dtype=pl.String).alias(name) for name in systems if name not in _list_fields(table, "tgt")]
     return EvalSet(
         items=table.select(pl.col(name).alias(column_name(name)) for name in plain),
         systems=systems,
         scores={name: _place_columns(cells, systems, table.height) for name, cells in scores.items()},
-        outputs=None if outputs is None else _add_missing_systems(outputs, systems),
+        outputs=None if outputs is None else outputs.with_columns(missing),
         judgments=_read_judgments(table),
         human=meta.get("human"),
         flipped=frozenset(meta.get("flipped", ())),
@@ -60,11 +61,6 @@ def _validate_schema(schema: pl.Schema, path: Path | str) -> None:
 def _list_fields(table: pl.DataFrame, column: str) -> list[str]:
     dtype = table.schema.get(column)
     return [field.name for field in dtype.fields] if isinstance(dtype, pl.Struct) else []
-
-
-def _add_missing_systems(outputs: pl.DataFrame, systems: tuple[str, ...]) -> pl.DataFrame:
-    missing = [pl.lit(None, dtype=pl.String).alias(name) for name in systems if name not in outputs.columns]
-    return outputs.with_columns(missing)
 
 
 def _read_score_columns(cells: pl.Series, path: Path | str) -> dict[str, dict[str, FloatArray]]:

@@ -15,8 +15,8 @@ from aliquot.core.evalset import EvalSet
 from aliquot.errors import FormatError
 from aliquot.io.files import decode_json, number_lines
 from aliquot.io.formats.answers import (
-    Answer,
     Key,
+    ToolAnswer,
     evalset_from_answers,
     mark_control,
     parse_number,
@@ -59,7 +59,8 @@ def read(raw: bytes, path: Path | str, key: Key | None = None, weights: MQMWeigh
 
 def _iterate_records(raw: bytes, path: Path | str) -> Iterator[tuple[str, dict[str, Any]]]:
     lines = list(number_lines(raw, path))
-    whole = decode_json(raw, str(path), _REMEDY) if len(lines) == 1 or not _is_json_lines(lines) else None
+    is_lines = all(line.lstrip()[:1] == b"{" and line.rstrip()[-1:] == b"}" for _, line in lines[:2])
+    whole = decode_json(raw, str(path), _REMEDY) if len(lines) == 1 or not is_lines else None
     if whole is None:
         yield from ((where, _require_record(decode_json(line, where, _REMEDY), where)) for where, line in lines)
     elif isinstance(whole, list) or not looks_like(whole) or not _holds_lists(whole):
@@ -73,15 +74,11 @@ def _iterate_records(raw: bytes, path: Path | str) -> Iterator[tuple[str, dict[s
                 yield f"{path}, {name}, record {at}", _require_record(one, f"{path}, {name}, record {at}")
 
 
-def _is_json_lines(lines: list[tuple[str, bytes]]) -> bool:
-    return all(line.lstrip()[:1] == b"{" and line.rstrip()[-1:] == b"}" for _, line in lines[:2])
-
-
 def _require_record(value: Any, where: str) -> dict[str, Any]:
     return dict(require_type(value, dict, where, "an object with annotation, item and user_id"))
 
 
-def _read_answers(record: dict[str, Any], where: str) -> Iterator[Answer]:
+def _read_answers(record: dict[str, Any], where: str) -> Iterator[ToolAnswer]:
     items, annotations = record.get("item"), record.get("annotation")
     if not isinstance(items, list) or not isinstance(annotations, list):
         return  # a form about the user, or another kind of event
@@ -103,7 +100,7 @@ def _read_answers(record: dict[str, Any], where: str) -> Iterator[Answer]:
             yield from _read_segment(item, by_model, str(record.get("user_id")), extra, f"{where}, segment {number}")
 
 
-def _read_segment(item: Any, by_model: Any, user: str, extra: dict[str, Any], where: str) -> Iterator[Answer]:
+def _read_segment(item: Any, by_model: Any, user: str, extra: dict[str, Any], where: str) -> Iterator[ToolAnswer]:
     item = require_type(item, dict, where, "a segment with tgt")
     texts = item.get("tgt")
     texts = texts if isinstance(texts, dict) else {}
@@ -134,13 +131,13 @@ def _read_segment(item: Any, by_model: Any, user: str, extra: dict[str, Any], wh
         )
 
 
-def _split_sliders(score: Any, base: dict[str, Any], where: str) -> Iterator[Answer]:
+def _split_sliders(score: Any, base: dict[str, Any], where: str) -> Iterator[ToolAnswer]:
     """Yield one answer, or one for each slider where a campaign has several."""
     if isinstance(score, dict):
         for name, value in score.items():
-            yield Answer(**base, name=name, value=_parse_score(value, f"{where}, slider '{name}'"))
+            yield ToolAnswer(**base, name=name, value=_parse_score(value, f"{where}, slider '{name}'"))
         return
-    yield Answer(**base, value=_parse_score(score, where))
+    yield ToolAnswer(**base, value=_parse_score(score, where))
 
 
 def _parse_score(score: Any, where: str) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from aliquot.io.files import decode_json
-from aliquot.io.formats.answers import REMEDY, Answer, Fields, build_answers, identify_output, parse_number
+from aliquot.io.formats.answers import REMEDY, Fields, ToolAnswer, build_answers, identify_output, parse_number
 
 _CLOCK = re.compile(r"(\d{1,6})\s*([dhms])\b")
 _IN_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
@@ -38,7 +38,7 @@ def _collect_labels(fields: Mapping[str, Any]) -> Fields:
     return labels
 
 
-def read_answers(record: Fields, where: str) -> Iterator[Answer]:
+def read_answers(record: Fields, where: str) -> Iterator[ToolAnswer]:
     """Yield one annotator's answers on one instance."""
     named: Fields = {}
     spans: list[Any] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from aliquot.io.formats.answers import Answer, Fields, build_answers, identify_output, parse_number, read_user
+from aliquot.io.formats.answers import Fields, ToolAnswer, build_answers, identify_output, parse_number, read_user
 from aliquot.io.formats.table_columns import map_columns
 
 
@@ -14,7 +14,7 @@ def looks_like(fields: Mapping[str, Any]) -> bool:
     return "answer" in fields and bool({"_task_hash", "_input_hash"} & fields.keys())
 
 
-def read_answers(record: Fields, where: str) -> Iterator[Answer]:
+def read_answers(record: Fields, where: str) -> Iterator[ToolAnswer]:
     """Yield the answer to one task: a number in it, the choice, or 1 and 0 for accepted and rejected."""
     meta = record.get("meta")
     data = {**record, **(meta if isinstance(meta, dict) else {})}

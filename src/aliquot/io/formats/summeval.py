@@ -83,14 +83,10 @@ def _parse_line(line: bytes, where: str) -> dict[str, Any]:
     for group in _GROUPS:
         for answer in fields.get(group) or []:
             for criterion, value in (answer or {}).items():
-                if not _is_score(value):
+                if value is not None and not (type(value) in (int, float) and abs(value) <= sys.float_info.max):
                     raise FormatError(f"{where}, field {group}.{criterion}: expected a number, found {value!r}")
     fields["id"], fields["model_id"] = str(fields["id"]), str(fields["model_id"])
     return fields
-
-
-def _is_score(value: Any) -> bool:
-    return value is None or (type(value) in (int, float) and abs(value) <= sys.float_info.max)
 
 
 def _require_type(value: Any, kind: type, where: str, expected: str) -> None:

@@ -26,58 +26,30 @@ from aliquot.errors import (
 from aliquot.stats.arrays import FloatArray
 from aliquot.validation import invalid
 
-SYNONYMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "item": (
-            "item",
-            "item_id",
-            "segment_id",
-            "seg_id",
-            "segment",
-            "seg",
-            "id",
-            "i",
-            "sentence_id",
-            "sent_id",
-            "example_id",
-            "instance_id",
-            "line_id",
-            "globalsegid",
-        ),
-        "system": ("system", "system_id", "system_name", "sys", "model", "model_id", "model_name", "generator"),
-        "metric": ("metric", "metric_name", "score_name", "scorer", "measure"),
-        "value": ("value", "score", "rating", "judgment", "judgement", "grade", "points"),
-        "annotator": (
-            "annotator",
-            "annotator_id",
-            "rater",
-            "rater_id",
-            "judge",
-            "judge_id",
-            "worker",
-            "worker_id",
-            "user",
-            "user_id",
-            "participant",
-            "participant_id",
-            "coder",
-            "login",
-        ),
-        "criterion": ("criterion", "criteria", "dimension", "aspect", "question", "attribute"),
-        "seconds": ("seconds", "secs", "duration", "annotation_time", "time_seconds", "seconds_spent"),
-        "time": ("time", "timestamp", "start_time", "date"),
-        "order": ("order", "sequence"),
-        "control": ("control", "is_control", "attention_check"),
-        "repeat": ("repeat", "is_repeat"),
-        "source": ("source", "src", "source_text", "input", "prompt"),
-        "reference": ("reference", "ref", "reference_text", "gold"),
-        "output": ("output", "tgt", "target", "translation", "hypothesis", "hyp", "mt", "summary", "response"),
-        "document": ("document", "doc", "document_id", "doc_id", "docid"),
-        "position": ("position", "doc_position"),
-        "domain": ("domain", "genre", "topic"),
-        "cost": ("cost",),
-    }
-)
+_NAMES = {
+    "item": "item item_id segment_id seg_id segment seg id i sentence_id sent_id example_id instance_id line_id "
+    "globalsegid",
+    "system": "system system_id system_name sys model model_id model_name generator",
+    "metric": "metric metric_name score_name scorer measure",
+    "value": "value score rating judgment judgement grade points",
+    "annotator": "annotator annotator_id rater rater_id judge judge_id worker worker_id user user_id participant "
+    "participant_id coder login",
+    "criterion": "criterion criteria dimension aspect question attribute",
+    "seconds": "seconds secs duration annotation_time time_seconds seconds_spent",
+    "time": "time timestamp start_time date",
+    "order": "order sequence",
+    "control": "control is_control attention_check",
+    "repeat": "repeat is_repeat",
+    "source": "source src source_text input prompt",
+    "reference": "reference ref reference_text gold",
+    "output": "output tgt target translation hypothesis hyp mt summary response",
+    "document": "document doc document_id doc_id docid",
+    "position": "position doc_position",
+    "domain": "domain genre topic",
+    "cost": "cost",
+}
+SYNONYMS: Mapping[str, tuple[str, ...]] = MappingProxyType({role: tuple(n.split()) for role, n in _NAMES.items()})
+"""Role -> the column names that have it, ours first."""
 ITEM_FIELDS = ("source", "reference", "document", "position", "domain", "cost")
 Absent = dict[str, AliquotError]
 """What an option names and a file lacks, with the error to raise if no other file has it."""

@@ -258,7 +258,7 @@ def _iterate_quoted_rows(
             number = reader.line_num + 1
     except csv.Error:
         raise FormatError(
-            f"{path} line {number}: a cell begins with a quote and does not end with it; mend the row: enclose the "
+            f"{path} line {number}: a cell begins with a quote and does not end with it; enclose the "
             f'whole cell in quotes and double those inside, e.g. "{_QUOTE * 2}Go{_QUOTE * 2}, he said"'
         ) from None
     finally:
@@ -274,5 +274,5 @@ def _validate_header(header: Sequence[str], path: Path | str) -> None:
 def _build_length_error(row: Sequence[str], expected: int, number: int, path: Path | str) -> FormatError:
     return FormatError(
         f"{path} line {number}: {len(row)} fields where the header has {expected}; "
-        f"mend the row that begins {quoted(row[:2])}"
+        f"correct the row that begins {quoted(row[:2])}"
     )

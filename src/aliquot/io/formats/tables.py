@@ -76,7 +76,7 @@ class TableOptions:
 
 
 @dataclass(frozen=True)
-class _RoleTable:
+class _TableRoles:
     """A table whose columns have roles: those with one under its name, the others under their own."""
 
     known: pl.DataFrame
@@ -109,7 +109,7 @@ class _RoleTable:
     def numbers(self, column: pl.Series) -> FloatArray:
         return parse_numbers(column, self.where)
 
-    def with_known(self, role: str, values: pl.Series) -> _RoleTable:
+    def with_known(self, role: str, values: pl.Series) -> _TableRoles:
         return replace(self, known=self.known.with_columns(values.alias(role)), roles={**self.roles, role: role})
 
 
@@ -135,7 +135,7 @@ def from_table(table: pl.DataFrame, where: str, options: TableOptions | None = N
     return _read_long(sorted_out, options)
 
 
-def _assign_roles(table: pl.DataFrame, where: str, options: TableOptions) -> _RoleTable:
+def _assign_roles(table: pl.DataFrame, where: str, options: TableOptions) -> _TableRoles:
     """Assign a role to each column; with `wide`, columns of numbers are scores whatever their names."""
     table = table.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
     columns = dict(options.columns or {})
@@ -143,7 +143,7 @@ def _assign_roles(table: pl.DataFrame, where: str, options: TableOptions) -> _Ro
         if options.answer not in table.columns:
             raise FormatError(f"{where}: {unknown_name('column', options.answer, table.columns, 'check `answer`')}")
         if options.answer in (map_columns(table.columns, columns, where, {}).get(role) for role in _NON_ANSWER_ROLES):
-            what = "says what was judged, by whom or how fast, and is no answer"
+            what = "holds what was judged, by whom or how fast, not answers"
             raise FormatError(f"{where}: the column '{options.answer}' {what}")
         columns.pop("value", None)
     present = [name for name in table.columns if name != options.answer]
@@ -154,13 +154,13 @@ def _assign_roles(table: pl.DataFrame, where: str, options: TableOptions) -> _Ro
         scores = [r for r in AMBIGUOUS_ROLES if r in roles and r not in columns and is_numeric(table[roles[r]], where)]
         roles = {role: column for role, column in roles.items() if role not in scores}
     known = table.select(pl.col(theirs).alias(ours) for ours, theirs in roles.items())
-    return _RoleTable(known, table.select(present).drop(roles.values()), roles, where)
+    return _TableRoles(known, table.select(present).drop(roles.values()), roles, where)
 
 
 # -- wide tables as long ones --------------------------------------------------------------------------------------
 
 
-def _unpivot_systems(table: _RoleTable, options: TableOptions) -> _RoleTable:
+def _unpivot_systems(table: _TableRoles, options: TableOptions) -> _TableRoles:
     """Unpivot a table with a column per system to a row per item and system."""
     if "system" in table.roles:
         return table
@@ -205,7 +205,7 @@ def _parse_score_column(column: str, system: str) -> str | None:
     return None if match is None else match[1] or match[2]
 
 
-def _stack_score_columns(table: _RoleTable, options: TableOptions) -> _RoleTable:
+def _stack_score_columns(table: _TableRoles, options: TableOptions) -> _TableRoles:
     """Unpivot the score columns, one per system."""
     table.require(["item"], "tables")
     ids = table.ids()
@@ -227,15 +227,15 @@ def _stack_score_columns(table: _RoleTable, options: TableOptions) -> _RoleTable
 
 
 def _stack_parts(
-    table: _RoleTable, parts: Sequence[pl.DataFrame], others: Mapping[str, str], new: Sequence[str]
-) -> _RoleTable:
+    table: _TableRoles, parts: Sequence[pl.DataFrame], others: Mapping[str, str], new: Sequence[str]
+) -> _TableRoles:
     whole = pl.concat(parts)
     roles = {**table.roles, **{role: role for role in new}}
     scores = whole.select(pl.col(column).alias(name) for column, name in others.items())
-    return _RoleTable(whole.drop(others), scores, roles, table.where)
+    return _TableRoles(whole.drop(others), scores, roles, table.where)
 
 
-def _unpivot_criteria(table: _RoleTable) -> _RoleTable:
+def _unpivot_criteria(table: _TableRoles) -> _TableRoles:
     """Unpivot a table with a column per criterion to a row per judgment."""
     table.require_judgments("item", "system")
     criteria = [name for name in table.others.columns if is_numeric(table.others[name], table.where)]
@@ -255,13 +255,13 @@ def _unpivot_criteria(table: _RoleTable) -> _RoleTable:
         ]
     whole = pl.concat(part.hstack(free) for part in parts).filter(pl.col("value").is_not_nan())
     roles = {**table.roles, "criterion": "criterion", "value": "value"}
-    return _RoleTable(whole.drop(free.columns), whole.select(free.columns), roles, table.where)
+    return _TableRoles(whole.drop(free.columns), whole.select(free.columns), roles, table.where)
 
 
 # -- the kinds -----------------------------------------------------------------------------------------------------
 
 
-def _read_long(table: _RoleTable, options: TableOptions) -> EvalSet:
+def _read_long(table: _TableRoles, options: TableOptions) -> EvalSet:
     table.require(["system", "value"], "long scores")
     value = table.numbers(table.known["value"])
     items, rows = factorize(table.ids())
@@ -280,7 +280,7 @@ def _read_long(table: _RoleTable, options: TableOptions) -> EvalSet:
 
 
 def _scatter_values(
-    value: FloatArray, cell: IntArray, shape: tuple[int, ...], table: _RoleTable, metric: str | None
+    value: FloatArray, cell: IntArray, shape: tuple[int, ...], table: _TableRoles, metric: str | None
 ) -> FloatArray:
     """Return values by cell; raise FormatError if two rows of one cell differ."""
     scores = np.full(int(np.prod(shape)), np.nan)
@@ -303,12 +303,12 @@ def _scatter_values(
     return scores.reshape(shape)
 
 
-def _warn_left_out(names: str, table: _RoleTable) -> None:
+def _warn_left_out(names: str, table: _TableRoles) -> None:
     if names:
         warnings.warn(f"{table.where}: the columns {names} are not read as scores: left out", AliquotWarning, 2)
 
 
-def _read_metric_columns(table: _RoleTable, options: TableOptions) -> EvalSet:
+def _read_metric_columns(table: _TableRoles, options: TableOptions) -> EvalSet:
     others = table.others.columns
     if options.wide is None and "system" not in table.roles:
         raise FormatError(
@@ -333,7 +333,7 @@ def _read_metric_columns(table: _RoleTable, options: TableOptions) -> EvalSet:
 
 
 def _build_evalset(
-    table: _RoleTable,
+    table: _TableRoles,
     items: pl.Series,
     rows: IntArray,
     systems: pl.Series,
@@ -349,7 +349,7 @@ def _build_evalset(
     return EvalSet(_build_items(items, table, rows), names, scores, outputs, judgments, name=table.name)
 
 
-def _add_answer(table: _RoleTable, answer: pl.Series) -> _RoleTable:
+def _add_answer(table: _TableRoles, answer: pl.Series) -> _TableRoles:
     """Add the answers as values if they are numbers, else as a column of labels."""
     table.require(["item", "annotator"], "judgments")
     if "system" not in table.roles:  # labels of the items themselves
@@ -365,7 +365,7 @@ def _add_answer(table: _RoleTable, answer: pl.Series) -> _RoleTable:
     )
 
 
-def _read_judgments(table: _RoleTable) -> EvalSet:
+def _read_judgments(table: _TableRoles) -> EvalSet:
     judgments = _build_judgments(table)
     items, rows = factorize(judgments["item"])
     systems, columns = factorize(judgments["system"])
@@ -373,7 +373,7 @@ def _read_judgments(table: _RoleTable) -> EvalSet:
     return add_criterion_scores(evalset) if judgments["value"].count() else evalset
 
 
-def _build_judgments(table: _RoleTable) -> pl.DataFrame:
+def _build_judgments(table: _TableRoles) -> pl.DataFrame:
     """Return the judgments with their types and free columns, without texts and item columns."""
     table.require_judgments("item", "system", "value")
     numbers = [name for name in ("value", "seconds") if name in table.roles]
@@ -412,7 +412,7 @@ def factorize(labels: pl.Series) -> tuple[pl.Series, IntArray]:
     return labels.alias("key").unique(maintain_order=True), encode_series(labels)
 
 
-def _build_items(items: pl.Series, table: _RoleTable, rows: IntArray) -> pl.DataFrame:
+def _build_items(items: pl.Series, table: _TableRoles, rows: IntArray) -> pl.DataFrame:
     """Return each item's fields from the first row that has them."""
     fields = [_parse_item_field(table.known[name], table.where) for name in ITEM_FIELDS if name in table.roles]
     if not fields:
