@@ -6,7 +6,9 @@ import contextlib
 import inspect
 import io
 import os
+import re
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +19,63 @@ from aliquot.cli.main import VERBS, run, subcommands
 
 HERE = Path(__file__).parent
 NOTE = "<!-- made by docs/build_reference.py (make docs); do not edit -->\n"
+SHARED = 15
+"""An option that so many commands have is described once."""
+WRAPPED = 8
+"""Columns in front of a line that goes on with the row before."""
 
 
-def help_of(arguments: list[str]) -> str:
-    """Return what --help-all prints, without colours and trailing blanks."""
+def help_of(arguments: list[str]) -> tuple[str, dict[str, list[str]]]:
+    """Return the text above the options of --help-all, and the rows of each panel without its frame."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         run([*arguments, "--help-all"])
-    return "\n".join(line.rstrip() for line in out.getvalue().strip().splitlines())
+    text, panels = [], {}
+    for line in out.getvalue().strip().splitlines():
+        if line.startswith("╭"):
+            rows = panels.setdefault(line.strip("╭─╮ "), [])
+        elif not line.startswith(("│", "╰")):
+            text.append(line.strip())
+        elif line.startswith("│"):
+            row = line.strip("│").rstrip()
+            if len(row) - len(row.lstrip()) < WRAPPED:
+                rows.append(row.strip())
+            else:  # of the row before
+                rows[-1] += "\n" + row[1:]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(text)).strip(), panels
 
 
 def cli_page() -> str:
-    """Return the page of all commands."""
-    parts = [NOTE, "# Command line\n", f"```text\n{help_of([])}\n```\n"]
-    for verb in VERBS:
-        parts.append(f"## aliquot {verb}\n\n```text\n{help_of([verb])}\n```\n")
-        parts += [f"### aliquot {verb} {name}\n\n```text\n{help_of([verb, name])}\n```\n" for name in subcommands(verb)]
+    """Return the page of all commands; options that most of them have are described once."""
+    commands = [[verb, *name] for verb in VERBS for name in [[], *([name] for name in subcommands(verb))]]
+    helps = [help_of(command) for command in commands]
+    counts = Counter(_words(row) for _, panels in helps for rows in panels.values() for row in rows)
+    text, panels = help_of([])
+    rows = {_words(row): row for _, panels in helps for rows in panels.values() for row in rows if row.startswith("-")}
+    shared = [
+        re.sub(r" {2,}", "  ", re.sub(r"\s*\n\s*", " ", row)) for words, row in rows.items() if counts[words] >= SHARED
+    ]
+    parts = [NOTE, "# Command line\n", _block(text, panels, counts)]
+    parts.append("## Options of many commands\n\n```text\n" + "\n".join(shared) + "\n```\n")
+    for command, (text, panels) in zip(commands, helps, strict=True):
+        parts += [f"{'#' * (len(command) + 1)} aliquot {' '.join(command)}\n", _block(text, panels, counts)]
     return "\n".join(parts)
+
+
+def _words(row: str) -> str:
+    return " ".join(row.split())
+
+
+def _block(text: str, panels: dict[str, list[str]], counts: Counter[str]) -> str:
+    parts = [text]
+    parts += [
+        f"{name}\n" + "\n".join("  " + row.replace("\n", "\n  ") for row in own)
+        for name, rows in panels.items()
+        if (own := [row for row in rows if counts[_words(row)] < SHARED])
+    ]
+    also = [row.split()[0] for rows in panels.values() for row in rows if counts[_words(row)] >= SHARED]
+    parts += ["Also: " + " ".join(also)] if also else []
+    return "```text\n" + "\n\n".join(parts) + "\n```\n"
 
 
 def api_page() -> str:
