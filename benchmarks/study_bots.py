@@ -2,7 +2,7 @@
 
 Every bot answers what people answered in the past campaign, so that the truth is known. Two promises: 95% intervals of
 `estimate` from the campaign's own judgments and logged probabilities cover 93 to 97%, and a policy in the queue does
-what `simulate` says of it. Writes its table into docs/live.md between two marks; resumable (build/study).
+what `simulate` says of it. Writes its table into docs/evidence-people.md between two marks; resumable (build/study).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from aliquot.core.evalset import EvalSet
 from aliquot.estimation.estimate import Estimates
 from aliquot.simulation.adaptive import run_allocator
 
-PAGE = Path(__file__).parent.parent / "docs" / "live.md"
+PAGE = Path(__file__).parent.parent / "docs" / "evidence-people.md"
 BEGIN, END = "<!-- bots -->", "<!-- end of bots -->"
 LABELS = ("wmt24 ESA en-cs", "wmt23 en-de DA")
 HEAD = """
-Whole campaigns of three bots through this queue (`make study-bots`), beside replays of the same policy as in
+Whole campaigns of three bots through the queue of `aliquot collect` (`make study-bots`), beside replays of the same policy as in
 `simulate`: 60 items, the 8 best systems, 30% of the cells, question `top`. Bots / replays, in brackets the difference
 in standard errors; coverage of 95% intervals with its standard error.
 
