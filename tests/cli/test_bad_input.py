@@ -549,7 +549,7 @@ def option(*options: str, says: Sequence[str], content: str = WHOLE_FILE, out: s
 
 def synth(*options: str, says: Sequence[str]) -> Case:
     items = () if "--items" in options else ("--items", "20")
-    return Case(None, tuple(says), arguments=("synth", "-o", "{out}", *items, *options))
+    return Case(None, tuple(says), arguments=("demo", "synth", "-o", "{out}", *items, *options))
 
 
 OPTIONS = {
@@ -596,15 +596,20 @@ OPTIONS = {
     "one argument too many": Case(item(), ("more.jsonl",), arguments=(*CONVERT, "more.jsonl")),
     "a seed that is a word": Case(item(), ("--seed", "integer"), arguments=("inspect", "{in}", "--seed", "lucky")),
     "an option without its value": Case(item(), ("--human",), arguments=("inspect", "{in}", "--human")),
-    "synth without -o": Case(None, ("--output", "aliquot synth --help"), arguments=("synth",)),
+    "synth without -o": Case(
+        None,
+        ("--output", "aliquot demo synth --help"),
+        arguments=(
+            "demo",
+            "synth",
+        ),
+    ),
     "synth, correlation beyond 1": synth("--metrics", "COMET=1.5", says=("COMET=1.5", "-1 to 1")),
     "synth, correlation NaN": synth("--metrics", "COMET=nan", says=("COMET=nan", "-1 to 1")),
     "synth, correlation as a word": synth("--metrics", "COMET=good", says=("--metrics", "'COMET=good'", "COMET=0.6")),
     "synth, a metric without name": synth("--metrics", "=0.5", says=("--metrics", "'=0.5'")),
     "synth, a metric called human": synth("--metrics", "human=0.5", says=("--metrics", "'human'")),
-    "synth, unknown protocol": synth(
-        "--protocol", "mqn", says=("--protocol is 'mqn'", "did you mean 'mqm'", "'likert'")
-    ),
+    "synth, unknown protocol": synth("--protocol", "mqn", says=("--protocol", "'mqn'", "'mqm'", "'likert'")),
     "synth, zero items": synth("--items", "0", says=("--items is 0", "at least 1")),
     "synth, zero systems": synth("--systems", "0", says=("--systems is 0", "at least 1")),
     "synth, nine domains": synth("--domains", "9", says=("domains", "9", "0 to 4")),
@@ -642,7 +647,7 @@ UNWRITABLE = {
         item(), ("/proc/out.jsonl", "cannot be written"), arguments=("convert", "{in}", "/proc/out.jsonl"), code=1
     ),
     "synth where nobody may write": Case(
-        None, ("/proc/out.jsonl", "cannot be written"), arguments=("synth", "-o", "/proc/out.jsonl"), code=1
+        None, ("/proc/out.jsonl", "cannot be written"), arguments=("demo", "synth", "-o", "/proc/out.jsonl"), code=1
     ),
 }
 

@@ -178,7 +178,7 @@ def test_bad_utf8(aliquot, data, tmp_path, entry):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("synth", "--items", "1000000000", "-o", "{data}.x"), "1000000000 items of 8 systems need about"),
+        (("demo", "synth", "--items", "1000000000", "-o", "{data}.x"), "1000000000 items of 8 systems need about"),
         (("estimate", "{data}", "--level", "0.9999999999999999"), "level is"),
         (("simulate", "{data}", "--level", "0.9999999999999999"), "level is"),
         (("simulate", "{data}", "--repeats", "1000000000000"), "--repeats 1000000000000: choose at most"),

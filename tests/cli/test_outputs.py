@@ -105,7 +105,7 @@ INPUTS = (
     "key.csv",
 )
 NO_FILE = {"methods"}  # verbs that write none
-NO_INPUT = {"synth", "demo", "examples"}  # verbs that read none
+NO_INPUT = {"demo"}  # verbs that read none
 # Make databases and folders, or write none: tests/collect and tests/cli/test_collect_verb.py try them.
 OTHERS = {
     "datasheet copy",

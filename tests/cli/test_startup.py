@@ -14,7 +14,7 @@ SLOW = ("sklearn", "scipy.stats", "matplotlib", "sacrebleu", "joblib", "statsmod
 LIGHT = {
     "inspect": ["inspect", "data.jsonl"],
     "convert": ["convert", "data.jsonl", "out.csv"],
-    "synth": ["synth", "--items", "5", "-o", "new.jsonl"],
+    "demo synth": ["demo", "synth", "--items", "5", "-o", "new.jsonl"],
     "clean": ["clean", "data.jsonl", "--preset", "crowd"],
     "combine": ["combine", "data.jsonl"],
     "datasheet check": ["datasheet", "check", "sheet.toml"],

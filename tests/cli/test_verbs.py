@@ -69,7 +69,7 @@ def test_version(aliquot):
 def test_help_shows_every_verb_that_works(aliquot, flag):
     shown = aliquot(flag)
     assert all(verb in shown for verb in VERBS)
-    assert VERBS.keys() >= {"inspect", "convert", "synth", "demo"}
+    assert VERBS.keys() >= {"inspect", "convert", "demo"}
     assert "Example" in shown
 
 
@@ -352,6 +352,7 @@ def test_convert_json(aliquot, path, tmp_path):
 
 def test_synth_writes_what_the_library_makes(aliquot, tmp_path):
     aliquot(
+        "demo",
         "synth",
         "-o",
         tmp_path / "s.jsonl.gz",
@@ -390,7 +391,7 @@ def test_synth_writes_what_the_library_makes(aliquot, tmp_path):
 
 def test_synth_seeds_and_options(aliquot, tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        shown = aliquot("synth", "-o", tmp_path / f"{name}.jsonl", "--items", 20, "--no-texts", "--seed", seed)
+        shown = aliquot("demo", "synth", "-o", tmp_path / f"{name}.jsonl", "--items", 20, "--no-texts", "--seed", seed)
         assert "simulated" in shown
     a, b, c = ((tmp_path / f"{name}.jsonl").read_bytes() for name in "abc")
     assert a == b != c
@@ -398,8 +399,18 @@ def test_synth_seeds_and_options(aliquot, tmp_path):
 
 
 def test_synth_json(aliquot, tmp_path):
-    document = aliquot_json(aliquot("synth", "-o", tmp_path / "a.parquet", "--items", 20, "--systems", 2, "--json"))
-    assert document == {"written": [str(tmp_path / "a.parquet")], "items": 20, "systems": ["sys1", "sys2"]}
+    written = tmp_path / "a.parquet"
+    document = aliquot_json(aliquot("demo", "synth", "-o", written, "--items", 20, "--systems", 2, "--json"))
+    assert document == {"written": [str(written)], "items": 20, "systems": ["sys1", "sys2"]}
+
+
+@pytest.mark.parametrize("arguments", [["synth", "--items", "5", "-o", "-"], ["examples"]])
+def test_former_names_of_commands_work(capsys, arguments):
+    assert run(arguments) == 0
+    former = capsys.readouterr()
+    assert run(["demo", *arguments]) == 0
+    assert former.out == capsys.readouterr().out
+    assert former.err.endswith(f"note: aliquot {arguments[0]} is now aliquot demo {arguments[0]}\n")
 
 
 # -- demo ----------------------------------------------------------------------------------------------------------

@@ -67,12 +67,12 @@ def test_cleaning_the_crowd_finds_the_careless_and_agreement_rises(folders):
 
 
 def test_the_verb_lists_and_writes(tmp_path, capsys):
-    assert run(["examples"]) == 0
+    assert run(["demo", "examples"]) == 0
     listed = capsys.readouterr().out
     assert all(name in listed for name in EXAMPLES)
-    assert run(["examples", "chat", "-o", str(tmp_path / "chat")]) == 0
+    assert run(["demo", "examples", "chat", "-o", str(tmp_path / "chat")]) == 0
     assert (tmp_path / "chat" / COMMANDS).exists()
-    assert run(["examples", "caht"]) == 2
+    assert run(["demo", "examples", "caht"]) == 2
     assert "did you mean 'chat'" in capsys.readouterr().err
 
 

@@ -23,6 +23,7 @@ from aliquot.cli.commands import (
     add_verb,
     command_name,
     expand_options,
+    note_spelling,
     print_old_spellings,
     set_running,
     spell_options,
@@ -48,12 +49,10 @@ VERBS = {
     "compare": "Which system do people prefer?",
     "convert": "Turn data from any format that can be read into another.",
     "datasheet": "Document the experiment for reviewers and for those who repeat it.",
-    "examples": "Small campaigns like well-known tasks, with the commands to try.",
     "learn": "What do past campaigns teach about sources, before any output exists?",
     "methods": "What can choose items, what each needs and gives.",
     "survey": "Do the questions that people answered make sense?",
     "pool": "Which of millions of sources should be translated and judged?",
-    "synth": "Write a simulated campaign, to try things out.",
 }
 """Every verb that works; its code is `run` in cli/<verb>.py, or `app` where it has subcommands."""
 
@@ -80,6 +79,9 @@ SYNONYMS = {
     "significance": "estimate",
 }
 """What newcomers may type, and the command that they mean."""
+
+FORMER_VERBS = {"synth": ["demo", "synth"], "examples": ["demo", "examples"]}
+"""Old names of commands: they work, and a note on standard error names the new ones."""
 
 DEBUG = "--debug"
 _CTRL_C = 130  # typer turns the interrupt into this exit code, and says nothing
@@ -170,6 +172,11 @@ def run(arguments: Sequence[str]) -> int:
     verb = next((argument for argument in arguments if not argument.startswith("-")), None)
     if verb in SYNONYMS:
         return _complain(f"unknown command '{verb}'; did you mean `aliquot {SYNONYMS[verb]}`?", 2)
+    former = verb if verb in FORMER_VERBS else None
+    if former is not None:
+        position = arguments.index(former)
+        arguments[position : position + 1] = FORMER_VERBS[former]
+        verb = FORMER_VERBS[former][0]
     NOTES.clear()
     set_running(None)
     ALL_ROWS.clear()
@@ -204,6 +211,8 @@ def run(arguments: Sequence[str]) -> int:
             return _own_fault(error)
     if code == _CTRL_C:
         return _complain("interrupted; nothing was written", 1)
+    if former is not None:
+        note_spelling(f"aliquot {former}", f"aliquot {' '.join(FORMER_VERBS[former])}")
     print_old_spellings()
     return int(code or 0)
 

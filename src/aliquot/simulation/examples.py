@@ -44,6 +44,11 @@ class CampaignExample:
         """The commands to try, in order."""
         return tuple(command for _, command in self.steps)
 
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        """The files that are written, the script with the commands last."""
+        return (*self.files, COMMANDS)
+
 
 def examples(
     name: str | None = None, output: str | Path | None = None, *, seed: int = 0
@@ -80,10 +85,10 @@ def _prepare_folder(path: Path, example: CampaignExample) -> Path:
         raise OptionError(f"{path}: an example has several files; name a folder")
     if path.exists() and not path.is_dir():
         raise DataError(f"{path} is a file; name a folder for the example")
-    there = [name for name in (*example.files, COMMANDS) if (path / name).exists()]
-    if there:
-        raise DataError(f"{path} has {', '.join(there)} already; name a new folder")
-    for name in (*example.files, COMMANDS):
+    existing = [name for name in example.file_names if (path / name).exists()]
+    if existing:
+        raise DataError(f"{path} has {', '.join(existing)} already; name a new folder")
+    for name in example.file_names:
         register_output(path / name)
     require_parent_folder(path)
     path.mkdir(exist_ok=True)
