@@ -10,7 +10,7 @@ import pytest
 from tests.real.conftest import load_real
 
 from aliquot import datasheet
-from aliquot.report.datasheet.questions import questions, sections
+from aliquot.report.datasheet.questions import load_questions, load_sections
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 HEDS = SHARED / "heds" / "heds2.json"
@@ -25,10 +25,10 @@ needs_data = pytest.mark.skipif(not DATA.exists(), reason=f"the real data are no
 def test_numbers_options_and_rules_are_those_of_heds():
     published = json.loads(HEDS.read_text())
     kinds = {"text": "text", "single": "one", "multiple": "several"}
-    assert [section.number for section in sections()] == [section["id"] for section in published["sections"]]
+    assert [section.number for section in load_sections()] == [section["id"] for section in published["sections"]]
     theirs = {q["id"]: q for section in published["sections"] for q in section["questions"]}
-    assert list(questions()) == list(theirs)
-    for number, question in questions().items():
+    assert list(load_questions()) == list(theirs)
+    for number, question in load_questions().items():
         their = theirs[number]
         options = their.get("options", [])
         assert question.kind == kinds[their["type"]]
@@ -59,7 +59,7 @@ def test_questions_and_help_are_in_our_words():
                 *(o["description"] for o in question.get("options", [])),
             ):
                 theirs |= runs(text)
-    for question in questions().values():
+    for question in load_questions().values():
         for text in (question.ask, question.help, *(option.help for option in question.options)):
             assert not runs(text) & theirs, text
 

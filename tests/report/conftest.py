@@ -3,18 +3,18 @@ from __future__ import annotations
 import pytest
 
 from aliquot.report.datasheet import Datasheet
-from aliquot.report.datasheet.questions import questions
-from aliquot.report.datasheet.sheet import blank
+from aliquot.report.datasheet.questions import load_questions
+from aliquot.report.datasheet.sheet import make_blank_sheet
 
 
 def labels(number: str, *places: int) -> list[str]:
-    return [questions()[number].labels[place] for place in places]
+    return [load_questions()[number].labels[place] for place in places]
 
 
 @pytest.fixture(scope="session")
 def complete() -> Datasheet:
     """A sheet with one criterion on which `check` has nothing to say."""
-    sheet = blank(["fluency"])
+    sheet = make_blank_sheet(["fluency"])
     texts = {
         "1.1": "https://example.org/paper",
         "1.2": "N/A",

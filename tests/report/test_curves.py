@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 
 import aliquot
 from aliquot.errors import MissingExtraError, NameUnknownError, OptionError, OutputError
-from aliquot.report.figures import COLOURS, ENDINGS, apart, draw_curves, lines_of
+from aliquot.report.figures import COLOURS, ENDINGS, draw_curves, make_lines, separate_labels
 from aliquot.simulation.simulate import Simulation
 from aliquot.simulation.units import ReplayCell
 
@@ -67,19 +67,19 @@ def test_lines_are_named_and_the_same_numbers_give_the_same_file(result, tmp_pat
 
 def test_random_is_what_the_others_are_compared_with(result):
     cells = [cell for cell in result.cells if cell.asked]
-    first, *others = lines_of(cells, "spa_full")
+    first, *others = make_lines(cells, "spa_full")
     assert first.name == "random (spa)"
     assert [line.name for line in others] == list(METHODS[1:])
     spa = [c for c in cells if (c.method, c.measure) == ("random", "spa")]
     np.testing.assert_allclose(first.y, [c.value for c in spa])
     np.testing.assert_allclose(first.half, [stdtrit(c.repeats - 1, 0.975) * c.error for c in spa], rtol=1e-9)
-    own = lines_of([c for c in cells if c.measure == "spa_full"], "spa_full")[0]
+    own = make_lines([c for c in cells if c.measure == "spa_full"], "spa_full")[0]
     assert own.name == "random"
 
 
 def test_no_two_lines_look_the_same():
     cells = list(made(["random", *(f"method{k}" for k in range(20))], ["past"]).cells)
-    looks = [(line.colour, line.dash) for line in lines_of(cells, "mae")]
+    looks = [(line.colour, line.dash) for line in make_lines(cells, "mae")]
     assert len(set(looks)) == len(looks) == 21
     assert len(set(COLOURS)) == len(COLOURS)
 
@@ -160,7 +160,7 @@ def test_without_matplotlib(result, tmp_path, monkeypatch):
 def test_labels_do_not_cover_each_other(labels):
     wanted = np.sort([place for place, _ in labels])
     sizes = np.array([size for _, size in labels])
-    places = apart(wanted, sizes)
+    places = separate_labels(wanted, sizes)
     assert (np.diff(places) >= (sizes[1:] + sizes[:-1]) / 2 - 1e-9).all()
     assert places[0] >= sizes[0] / 2 - 1e-9
     assert places[-1] <= 1 - sizes[-1] / 2 + 1e-9

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from aliquot.report.datasheet import Datasheet, check, render
 from aliquot.report.datasheet.checking import ADVICE, RULE, UNANSWERED, read_scale
-from aliquot.report.datasheet.forms import find_language_pair, languages_by_code, unknown_languages
-from aliquot.report.datasheet.questions import questions
-from aliquot.report.datasheet.sheet import blank
+from aliquot.report.datasheet.forms import find_language_pair, find_unknown_languages, languages_by_code
+from aliquot.report.datasheet.questions import load_questions
+from aliquot.report.datasheet.sheet import make_blank_sheet
 
 
 def changed(sheet: Datasheet, number: str, value: object, details: str | None = None) -> Datasheet:
     name = "fluency" if number.startswith("4") else None
-    question = questions()[number]
+    question = load_questions()[number]
     if isinstance(value, list) and all(isinstance(place, int) for place in value):
         value = [question.labels[place] for place in value]
     kept = sheet.answer(number, name).text if question.options and details is None else details or ""
@@ -34,20 +34,20 @@ def test_a_complete_sheet(complete):
 
 
 def test_every_question_of_a_blank_sheet_is_unanswered():
-    result = check(blank(["a", "b"]))
+    result = check(make_blank_sheet(["a", "b"]))
     listed = [(finding.question, finding.criterion) for finding in result.findings]
-    assert listed == [(question.number, name) for question, name in blank(["a", "b"]).places()]
+    assert listed == [(question.number, name) for question, name in make_blank_sheet(["a", "b"]).places()]
     assert {finding.kind for finding in result.findings} == {UNANSWERED}
     assert (result.answered, result.questions) == (0, 28 + 2 * 17)
     assert not result.complete
 
 
-@pytest.mark.parametrize("number", questions())
+@pytest.mark.parametrize("number", load_questions())
 def test_each_answer_is_missed(complete, number):
     name = "fluency" if number.startswith("4") else None
     if number == "3.3.8":
         return
-    question = questions()[number]
+    question = load_questions()[number]
     without = complete.with_answer(number, [] if question.options else " ", criterion=name)
     assert (number, UNANSWERED) in found(without)
     assert check(without).answered == 43
@@ -113,7 +113,7 @@ def test_kept_rules(complete, number, value):
 
 @pytest.mark.parametrize("number", ["2.1", "2.2", "2.3", "3.1.2", "3.3.7", "4.3.5", "4.3.8"])
 def test_other_must_be_explained(complete, number):
-    other = len(questions()[number].labels) - 1
+    other = len(load_questions()[number].labels) - 1
     assert (number, RULE) in found(changed(complete, number, [other], ""))
     assert (number, RULE) not in found(changed(complete, number, [other], "like this"))
 
@@ -126,7 +126,8 @@ def test_details_are_always_wanted(complete, number):
 
 @pytest.mark.parametrize("criteria", [[], ["fluency"], ["a", "b"]])
 def test_unanswered_questions_are_all_that_are_not_answered(criteria):
-    sheet = blank(criteria).with_answer("3.2.1", 4).with_answer("3.3.3", [0]).with_answer("1.2", "TODO: link")  # type: ignore[list-item]
+    sheet = make_blank_sheet(criteria).with_answer("3.2.1", 4)
+    sheet = sheet.with_answer("3.3.3", [0]).with_answer("1.2", "TODO: link")  # type: ignore[list-item]
     result = check(sheet)
     kinds = [finding.kind for finding in result.findings]
     assert kinds.count(UNANSWERED) == result.questions - result.answered
@@ -213,8 +214,11 @@ def test_a_wrong_label_is_named_with_what_may_be_meant(complete):
 
 
 def test_findings_come_in_the_order_of_the_sheet():
-    numbers = [finding.question for finding in check(blank(["a"]).with_answer("4.3.3", "N/A", criterion="a")).findings]
-    order = list(questions())
+    numbers = [
+        finding.question
+        for finding in check(make_blank_sheet(["a"]).with_answer("4.3.3", "N/A", criterion="a")).findings
+    ]
+    order = list(load_questions())
     assert numbers == sorted(numbers, key=order.index)
 
 
@@ -233,8 +237,8 @@ def test_a_range_has_as_many_values_as_its_list(low, more, pattern):
 def test_all_names_of_all_languages_are_known():
     names = [name for names in languages_by_code().values() for name in names]
     assert len(languages_by_code()) == 185  # the 183 of today, and bh and sh, which were once in the list
-    assert unknown_languages("; ".join(names)) == []
-    assert [guess for _, guess in unknown_languages(", ".join(languages_by_code()))] == [
+    assert find_unknown_languages("; ".join(names)) == []
+    assert [guess for _, guess in find_unknown_languages(", ".join(languages_by_code()))] == [
         n[0] for n in languages_by_code().values()
     ]
 

@@ -7,7 +7,7 @@ import pytest
 from aliquot.errors import AliquotError, OptionError
 from aliquot.report.datasheet import Criterion, Datasheet, diff
 from aliquot.report.datasheet.differences import CHANGED, ONLY_ORIGINAL, ONLY_REPRODUCTION, OPEN, SAME
-from aliquot.report.datasheet.questions import questions
+from aliquot.report.datasheet.questions import load_questions
 
 
 def renamed(sheet: Datasheet, name: str) -> Datasheet:
@@ -23,7 +23,7 @@ def test_a_sheet_is_like_itself(complete):
 
 
 def test_what_differs(complete):
-    labels = questions()["3.2.2"].labels
+    labels = load_questions()["3.2.2"].labels
     other = complete.with_answer("3.2.1", "15").with_answer("5.1", "").with_answer("3.3.8", "At home.")
     other = other.with_answer("3.2.2", [labels[1], *complete.answer("3.2.2").chosen[1:]], details="Translators.")
     result = diff(complete, other)

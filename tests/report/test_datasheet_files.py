@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 from aliquot.errors import AliquotError, DataError, FormatError, OptionError, OutputError
 from aliquot.report.datasheet import Answer, Criterion, Datasheet, load
 from aliquot.report.datasheet.files import find_own_comments, to_document, to_toml
-from aliquot.report.datasheet.questions import find, questions, sections, under, unknown_option
-from aliquot.report.datasheet.sheet import blank, copy
+from aliquot.report.datasheet.questions import (
+    find_question,
+    load_questions,
+    load_sections,
+    select_questions,
+    unknown_option,
+)
+from aliquot.report.datasheet.sheet import copy, make_blank_sheet
 
 TEXT = st.text(max_size=40) | st.sampled_from(
     [
@@ -34,14 +40,14 @@ TEXT = st.text(max_size=40) | st.sampled_from(
         "'''",
     ]
 )
-TEXT_QUESTIONS = [question.number for question in questions().values() if not question.options]
-CHOICES = [question.number for question in questions().values() if question.options]
+TEXT_QUESTIONS = [question.number for question in load_questions().values() if not question.options]
+CHOICES = [question.number for question in load_questions().values() if question.options]
 
 
 @st.composite
 def sheets(draw):
     names = draw(st.lists(st.text(min_size=1, max_size=8).map(str.strip).filter(bool), max_size=2, unique=True))
-    sheet = blank(names, signature=draw(TEXT), results=tuple(draw(st.lists(TEXT, max_size=2))))
+    sheet = make_blank_sheet(names, signature=draw(TEXT), results=tuple(draw(st.lists(TEXT, max_size=2))))
     for question, name in draw(st.lists(st.sampled_from(sheet.places()), max_size=12)):
         source = draw(st.just("") | TEXT)
         if question.options:
@@ -64,7 +70,7 @@ def in_order(sheet: Datasheet) -> Datasheet:
     """Options are written in the order of HEDS."""
     frame = sheet.to_frame()
     for row in frame.iter_rows(named=True):
-        question = questions()[row["question"]]
+        question = load_questions()[row["question"]]
         if question.options:
             answer = sheet.answer(question.number, row["criterion"])
             known = [label for label in question.labels if label in answer.chosen]
@@ -77,7 +83,7 @@ def in_order(sheet: Datasheet) -> Datasheet:
 
 def test_the_file_shows_every_question_and_every_option(complete):
     text = to_toml(complete)
-    for question in questions().values():
+    for question in load_questions().values():
         assert f"# {question.number} {question.title}" in text
         for label in question.labels:
             assert f'"{label}",' in text
@@ -122,7 +128,7 @@ def test_numbers_lists_and_single_labels_are_understood(tmp_path):
 
 
 def test_labels_are_known_with_any_quotation_mark():
-    sheet = blank().with_answer("2.2", "Human-generated 'outputs'")
+    sheet = make_blank_sheet().with_answer("2.2", "Human-generated 'outputs'")
     assert sheet.answer("2.2").chosen == ("human-generated ‘outputs’",)
 
 
@@ -204,26 +210,26 @@ def test_comments_of_people_are_seen(complete, tmp_path):
 
 
 def test_questions_are_those_of_heds():
-    assert len(questions()) == 45
-    assert [section.number for section in sections()] == ["1", "2", "3", "4", "5"]
-    assert sum(question.per_criterion for question in questions().values()) == 17
-    assert sum(len(question.options) for question in questions().values()) == 118
-    for question in questions().values():
+    assert len(load_questions()) == 45
+    assert [section.number for section in load_sections()] == ["1", "2", "3", "4", "5"]
+    assert sum(question.per_criterion for question in load_questions().values()) == 17
+    assert sum(len(question.options) for question in load_questions().values()) == 118
+    for question in load_questions().values():
         assert question.ask.endswith("?")
-        assert question.number.startswith(next(s.number for s in sections() if s.key == question.section))
+        assert question.number.startswith(next(s.number for s in load_sections() if s.key == question.section))
         assert len(set(question.labels)) == len(question.labels)
 
 
 def test_unknown_numbers_and_labels():
     with pytest.raises(AliquotError, match=r"did you mean '4\.3\.11'"):
-        find("4.3.12")
+        find_question("4.3.12")
     with pytest.raises(AliquotError, match="unknown question '7'"):
-        under(("7",))
-    assert "did you mean 'paid" in str(unknown_option(questions()["3.2.2"], "paid"))
+        select_questions(("7",))
+    assert "did you mean 'paid" in str(unknown_option(load_questions()["3.2.2"], "paid"))
 
 
 def test_answers_go_where_they_are_asked():
-    sheet = blank(["a"])
+    sheet = make_blank_sheet(["a"])
     with pytest.raises(OptionError, match="for each criterion"):
         sheet.with_answer("4.3.1", "x")
     with pytest.raises(OptionError, match="once"):
@@ -245,7 +251,7 @@ def test_answers_go_where_they_are_asked():
 def test_copying_between_criteria(complete):
     sheet = Datasheet(complete.answers, (*complete.criteria, Criterion("b"), Criterion("c", {"4.3.3": Answer("7")})))
     copied = copy(sheet, "fluency")
-    shared = [q.number for q in questions().values() if q.per_criterion and not q.own]
+    shared = [q.number for q in load_questions().values() if q.per_criterion and not q.own]
     assert list(copied.criterion("b").answers) == shared
     assert copied.answer("4.3.3", "c").text == "7"  # an answer that is there stays
     assert copied.answer("4.3.4", "c").text == "1-5"

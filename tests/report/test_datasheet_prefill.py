@@ -21,10 +21,10 @@ from aliquot.report.datasheet.facts import (
     read_result,
     write_counts,
 )
-from aliquot.report.datasheet.questions import questions
+from aliquot.report.datasheet.questions import load_questions
 
 _SCHEMA = {"item": pl.Int64, "system": pl.String, "annotator": pl.String, "criterion": pl.String, "value": pl.Float64}
-RANDOM, STRATIFIED, _, _, OTHER = questions()["3.1.2"].labels
+RANDOM, STRATIFIED, _, _, OTHER = load_questions()["3.1.2"].labels
 
 
 @pytest.fixture(scope="module")
@@ -269,7 +269,7 @@ def test_quality_checks_that_the_judgments_show():
     )
     data = aliquot.EvalSet(pl.DataFrame({"id": range(5)}), ("A", "B"), judgments=aliquot.Judgments(table.drop("n")))
     answer = new(data).answer("3.3.3")
-    _, automatic, _, people_out, some_out, *_ = questions()["3.3.3"].labels
+    _, automatic, _, people_out, some_out, *_ = load_questions()["3.3.3"].labels
     assert answer.chosen == (automatic, people_out)  # all of one annotator, and nobody's in part
     some = aliquot.Judgments(table.with_columns(marked=pl.when(pl.col("n") < 3).then(pl.lit("burn_in"))).drop("n"))
     partly = new(aliquot.EvalSet(pl.DataFrame({"id": range(5)}), ("A", "B"), judgments=some)).answer("3.3.3")
@@ -289,7 +289,7 @@ def test_a_cleaning_tells_whether_people_or_judgments_were_left_out(data, marked
         ],
         "signature": "aliquot:0.1.0|clean|steps:speeders|data:abc",
     }
-    labels = questions()["3.3.3"].labels
+    labels = load_questions()["3.3.3"].labels
     assert new(data, results=[cleaning]).answer("3.3.3").chosen == tuple(labels[at] for at in places)
 
 

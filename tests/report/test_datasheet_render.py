@@ -15,9 +15,9 @@ from aliquot.core import escape
 from aliquot.core.escape import split_links
 from aliquot.errors import NameUnknownError
 from aliquot.report.datasheet import render
-from aliquot.report.datasheet.questions import questions
-from aliquot.report.datasheet.rendering import paragraphs
-from aliquot.report.datasheet.sheet import blank
+from aliquot.report.datasheet.questions import load_questions
+from aliquot.report.datasheet.rendering import split_paragraphs
+from aliquot.report.datasheet.sheet import make_blank_sheet
 
 FORMATS = ("markdown", "latex", "html")
 NASTY = (
@@ -157,7 +157,7 @@ def test_whole_pages_of_nasty_answers(nasty, full):
 @pytest.mark.parametrize("form", FORMATS)
 def test_every_question_is_there_once_for_each_criterion(complete, form):
     text = render(complete, form)
-    for question in questions().values():
+    for question in load_questions().values():
         assert len(re.findall(rf"(?<![\d.]){re.escape(question.number)} {re.escape(question.title)}", text)) == 1
     for answer in ("a@example.org", "Translators.", "How fluent?", "not needed"):
         assert answer in text
@@ -175,7 +175,7 @@ def test_options(complete, form):
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_open_questions_are_said_to_be_open(form):
-    text = render(blank(["a"]), form)
+    text = render(make_blank_sheet(["a"]), form)
     assert text.count("not answered") >= 45
     assert "0 of 45 questions answered; not complete." in text
 
@@ -199,8 +199,8 @@ def test_unknown_format(complete):
 
 
 def test_pieces():
-    assert paragraphs("a\r\nb\n \n\n c ") == (("a", "b"), ("c",))
-    assert paragraphs(" \n ") == ()
+    assert split_paragraphs("a\r\nb\n \n\n c ") == (("a", "b"), ("c",))
+    assert split_paragraphs(" \n ") == ()
     assert split_links("(https://a.org/b), c") == [("(", False), ("https://a.org/b", True), ("), c", False)]
     assert split_links("http://") == [("http://", False)]
     assert split_links("javascript:alert(1)") == [("javascript:alert(1)", False)]
@@ -208,7 +208,7 @@ def test_pieces():
 
 def test_every_question_shows_where_it_is_in_the_official_form(tmp_path):
     """Number and title, in the file to fill in and in every rendering."""
-    sheet = blank(("fluency",))
+    sheet = make_blank_sheet(("fluency",))
     path = tmp_path / "sheet.toml"
     sheet.save(path)
     wanted = "HEDS 2.0, question 3.1.1: Number of items per system"
@@ -216,4 +216,4 @@ def test_every_question_shows_where_it_is_in_the_official_form(tmp_path):
     for form in FORMATS:
         page = render(sheet, form)
         assert wanted in page.replace("\\", "")
-        assert all(f"question {question.number}: " in page.replace("\\", "") for question in questions().values())
+        assert all(f"question {question.number}: " in page.replace("\\", "") for question in load_questions().values())

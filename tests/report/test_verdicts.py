@@ -23,7 +23,7 @@ from aliquot.estimation.notes import UNKNOWN_CHANCES
 from aliquot.estimation.picture import Picture
 from aliquot.estimation.sequential import Replay
 from aliquot.report import verdicts
-from aliquot.report.compare_verdicts import COMPARED
+from aliquot.report.compare_verdicts import COMPARE_VERDICTS
 from aliquot.report.verdicts import pairs_verdict
 from aliquot.simulation.simulate import Simulation
 from aliquot.simulation.summary import ALL_SETS, MethodSummary
@@ -34,7 +34,7 @@ NAN = math.nan
 
 def verdict(result: Any) -> str:
     """A verdict where there must be one."""
-    words = verdicts.verdict(result)
+    words = verdicts.write_verdict(result)
     assert words is not None
     return words
 
@@ -293,14 +293,14 @@ def test_cleaning_names_the_steps_that_did_not_apply():
 
 
 def test_a_result_without_a_verdict_has_none():
-    assert verdicts.verdict(object()) is None
+    assert verdicts.write_verdict(object()) is None
 
 
 # -- the other kinds of compare ------------------------------------------------------------------------------------
 
 
 def compared(kind: str, **fields: Any) -> str:
-    return COMPARED[kind](SimpleNamespace(**fields))
+    return COMPARE_VERDICTS[kind](SimpleNamespace(**fields))
 
 
 def rows_of(*rows: dict[str, Any], **same: Any) -> list[SimpleNamespace]:

@@ -17,7 +17,7 @@ from aliquot.io.overwrite import allow_in_place
 from aliquot.io.writing import resolve_ending, write_bytes
 from aliquot.report import datasheet
 from aliquot.report.datasheet.files import find_own_comments
-from aliquot.report.datasheet.rendering import Format, format_of
+from aliquot.report.datasheet.rendering import Format, format_of_ending
 from aliquot.report.datasheet.sheet import list_changes
 
 app = typer.Typer(
@@ -256,4 +256,4 @@ def _print_views(views: Iterable[View]) -> None:
 
 
 def _default_format(output: Path | None) -> Format:
-    return "markdown" if output is None or not Path(resolve_ending(output, "")).suffix else format_of(output)
+    return "markdown" if output is None or not Path(resolve_ending(output, "")).suffix else format_of_ending(output)

@@ -28,7 +28,7 @@ class _Verdict:
     def __get__(self, result: Any, kind: type) -> str | None:
         if result is None:
             raise AttributeError("verdict")  # so that it is no default of such a field
-        found: str | None = import_module(VERDICTS).verdict(result)
+        found: str | None = import_module(VERDICTS).write_verdict(result)
         return found
 
 
@@ -51,7 +51,7 @@ class Shown:
 
     def plot(self, kind: str | None = None, **options: Any) -> Any:
         """Draw the result and return the matplotlib figure; `kind` chooses among several pictures."""
-        return import_module(NOTEBOOK).plot(self, kind, **options)
+        return import_module(NOTEBOOK).draw_result(self, kind, **options)
 
     def views(self) -> Sequence[View]:
         """Return what the result shows: named tables, the first one the most important."""
@@ -65,7 +65,7 @@ class Shown:
 
     def _repr_html_(self) -> str:
         """Return what notebooks show: the verdict, a compact table with intervals drawn, notes, the signature."""
-        html: str = import_module(NOTEBOOK).html(self)
+        html: str = import_module(NOTEBOOK).render_html(self)
         return html
 
 

@@ -24,7 +24,7 @@ from aliquot.report.blocks import Block, Columns, Diagram, Facts, Folded, Notes,
 from aliquot.report.findings import Findings
 from aliquot.report.html_tables import MAX_NAME
 from aliquot.report.sections import find_view
-from aliquot.report.verdicts import verdict
+from aliquot.report.verdicts import write_verdict
 from aliquot.sampling.summary import effect, length_shares
 from aliquot.stats.arrays import IntArray
 
@@ -192,7 +192,7 @@ def _draw_probabilities(findings: Findings) -> list[Block]:
 
 # -- Can the judgments be trusted? -----------------------------------------------------------------------------------
 
-_TRUST = "Can the judgments be trusted?"
+_TRUST_TITLE = "Can the judgments be trusted?"
 
 
 def check_trust(findings: Findings) -> Section | None:
@@ -203,9 +203,9 @@ def check_trust(findings: Findings) -> Section | None:
     if judgments is None:
         return None
     sentences = [
-        (None if result is None else verdict(result))
+        (None if result is None else write_verdict(result))
         or "Agreement cannot be measured: the judgments name no annotators, or no output was judged twice.",
-        "" if cleaned is None else verdict(cleaned) or "",
+        "" if cleaned is None else write_verdict(cleaned) or "",
         findings.scope.get("agreement", ""),
     ]
     blocks: list[Block] = []
@@ -217,7 +217,7 @@ def check_trust(findings: Findings) -> Section | None:
     blocks.append(_marks_view(judgments) if cleaned is None else find_view(cleaned, "steps"))
     blocks += [Remark(_describe_times(judgments)), _annotators_view(judgments, result)]
     blocks.append(Notes(() if result is None else result.notes))
-    return Section("trust", _TRUST, " ".join(sentence for sentence in sentences if sentence), blocks)
+    return Section("trust", _TRUST_TITLE, " ".join(sentence for sentence in sentences if sentence), blocks)
 
 
 def _check_position(position: Position | None) -> Section | None:
@@ -237,7 +237,7 @@ def _check_position(position: Position | None) -> Section | None:
         Column("interval", ("low", "high"), "interval", places=2),
     )
     title = "How often the output shown first was chosen; 0.5 means no effect"
-    return Section("trust", _TRUST, says, [View("position", [position], columns, title)])
+    return Section("trust", _TRUST_TITLE, says, [View("position", [position], columns, title)])
 
 
 def _draw_share(axis: drawings.Axis, row: Position) -> Html:
@@ -270,11 +270,11 @@ class _Annotator:
 
 def _annotators_view(judgments: Judgments, result: Agreement | None) -> View:
     """Return the annotators, those who agree least with the others first."""
-    others: Mapping[str, Mapping[str, Any]] = {}
+    agreement_of: Mapping[str, Mapping[str, Any]] = {}
     if result is not None:
-        others = {row["annotator"]: row for row in result.annotators.iter_rows(named=True)}
+        agreement_of = {row["annotator"]: row for row in result.annotators.iter_rows(named=True)}
     people = sorted(
-        (_read_annotator(row, others.get(row["annotator"], {})) for row in _annotator_means(judgments)),
+        (_read_annotator(row, agreement_of.get(row["annotator"], {})) for row in _annotator_means(judgments)),
         key=lambda person: (math.inf if person.agreement is None else person.agreement, -person.judgments),
     )
     severities = [person.severity for person in people if person.severity is not None]
@@ -309,13 +309,13 @@ def _annotator_means(judgments: Judgments) -> list[dict[str, Any]]:
     )
 
 
-def _read_annotator(own: Mapping[str, Any], agreed: Mapping[str, Any]) -> _Annotator:
+def _read_annotator(means: Mapping[str, Any], agreed: Mapping[str, Any]) -> _Annotator:
     agreement = agreed.get("pearson")
     return _Annotator(
-        own["annotator"],
-        own["n"],
-        own["mean"],
-        own["seconds"],
+        means["annotator"],
+        means["n"],
+        means["mean"],
+        means["seconds"],
         agreed.get("same") if agreement is None else agreement,
         agreed.get("severity"),
         agreed.get("noise"),

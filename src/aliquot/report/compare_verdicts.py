@@ -20,10 +20,10 @@ _ALPHA = 0.05
 
 def verification_verdict(result: Verification) -> str:
     """Which system is right more often."""
-    known = [row for row in result.pairs if not math.isnan(row.p)]
-    if not known:
+    tested = [row for row in result.pairs if not math.isnan(row.p)]
+    if not tested:
         return "No two systems were told apart by any judgment: there is no difference to test."
-    row = min(known, key=lambda pair: (pair.p_adjusted, pair.p, -abs(pair.difference)))
+    row = min(tested, key=lambda pair: (pair.p_adjusted, pair.p, -abs(pair.difference)))
     better, worse = (row.a, row.b) if row.difference >= 0 else (row.b, row.a)
     accuracy = sorted((row.accuracy_a, row.accuracy_b), reverse=True)
     shares = f"{accuracy[0]:.0%} against {accuracy[1]:.0%}, {format_p(row.p, row.p_adjusted)}"
@@ -32,18 +32,18 @@ def verification_verdict(result: Verification) -> str:
         if row.p_adjusted < _ALPHA
         else f"{row.a} and {row.b} cannot be told apart ({shares})."
     )
-    return f"{clearest}{_told_apart(known)}"
+    return f"{clearest}{_count_separated(tested)}"
 
 
 def postedit_verdict(result: PostEditing) -> str:
     """Whose outputs need fewer edits."""
-    known = [row for row in result.rows if row.group == result.rows[-1].group and not math.isnan(row.p)]
-    if not known:
+    tested = [row for row in result.rows if row.group == result.rows[-1].group and not math.isnan(row.p)]
+    if not tested:
         return f"The edits of {result.rows[-1].a} and {result.rows[-1].b} do not differ: there is nothing to test."
-    row = min(known, key=lambda pair: (pair.p_adjusted, pair.p))
-    (most, fewer), (least, more) = sorted([(row.fewer_a, row.a), (row.fewer_b, row.b)], reverse=True)
+    row = min(tested, key=lambda pair: (pair.p_adjusted, pair.p))
+    (largest, fewer), (smallest, more) = sorted([(row.fewer_a, row.a), (row.fewer_b, row.b)], reverse=True)
     text = (
-        f"{most} of {row.segments} segments against {least}, {format_p(row.p, row.p_adjusted)}; on average "
+        f"{largest} of {row.segments} segments against {smallest}, {format_p(row.p, row.p_adjusted)}; on average "
         f"{row.edits_a:.1f} characters from {row.a} and {row.edits_b:.1f} from {row.b}"
     )
     clearest = (
@@ -51,10 +51,10 @@ def postedit_verdict(result: PostEditing) -> str:
         if row.p_adjusted < _ALPHA
         else f"{row.a} and {row.b} cannot be told apart by their edits ({text})."
     )
-    return f"{clearest}{_told_apart(known)}"
+    return f"{clearest}{_count_separated(tested)}"
 
 
-def _told_apart(rows: Sequence[VerifiedPair | PostEdited]) -> str:
+def _count_separated(rows: Sequence[VerifiedPair | PostEdited]) -> str:
     """How many pairs are told apart, where there are several."""
     apart = sum(row.p_adjusted < _ALPHA for row in rows)
     clearest = "That is the clearest difference" if apart else "No difference is clearer"
@@ -74,12 +74,12 @@ def criteria_verdict(result: Criteria) -> str:
 
 def importance_verdict(result: ErrorImportance) -> str:
     """Which type of error costs most."""
-    known = [row for row in result.rows if row.annotator is None and not math.isnan(row.standardised)]
-    if not known:
+    weighed = [row for row in result.rows if row.annotator is None and not math.isnan(row.standardised)]
+    if not weighed:
         return "No type of error can be weighed against the scores."
     texts = []
-    for target in dict.fromkeys(row.target for row in known):
-        worst = min((row for row in known if row.target == target), key=lambda row: row.standardised)
+    for target in dict.fromkeys(row.target for row in weighed):
+        worst = min((row for row in weighed if row.target == target), key=lambda row: row.standardised)
         if worst.slope < 0 and worst.p < _ALPHA:
             cost = f"{abs(worst.slope):.3g} points per error, {format_p(worst.p)}"
             texts.append(f"{worst.error} costs most of {target}: {cost}")
@@ -91,17 +91,17 @@ def importance_verdict(result: ErrorImportance) -> str:
 
 def groups_verdict(result: GroupChanges) -> str:
     """Which measures changed more in one group than in the other."""
-    known = [row for row in result.rows if not math.isnan(row.p)]
-    if not known:
+    tested = [row for row in result.rows if not math.isnan(row.p)]
+    if not tested:
         return "No measure can be tested (the notes say why)."
-    groups, number = f"{known[0].first} and {known[0].second}", len(known)
-    found = [row for row in known if row.p_adjusted < _ALPHA]
-    if not found:
-        closest = min(known, key=lambda row: row.p)
+    groups, number = f"{tested[0].first} and {tested[0].second}", len(tested)
+    significant = [row for row in tested if row.p_adjusted < _ALPHA]
+    if not significant:
+        closest = min(tested, key=lambda row: row.p)
         near = f"{closest.measure}, {format_p(closest.p, closest.p_adjusted)}"
         return f"The changes of {groups} cannot be told apart in any of {number} measures (the clearest: {near})."
-    texts = [f"{row.measure} ({format_p(row.p, row.p_adjusted)})" for row in found]
-    return f"{groups} changed differently in {len(found)} of {number} measures: {join_names(texts)}."
+    texts = [f"{row.measure} ({format_p(row.p, row.p_adjusted)})" for row in significant]
+    return f"{groups} changed differently in {len(significant)} of {number} measures: {join_names(texts)}."
 
 
 def pool_verdict(result: PoolReduction) -> str:
@@ -111,14 +111,15 @@ def pool_verdict(result: PoolReduction) -> str:
 
 def affect_verdict(result: AffectScores) -> str:
     """Mean positive and negative affect."""
-    known = [row for row in result.rows if not math.isnan(row.positive + row.negative)]
-    if not known:
+    complete = [row for row in result.rows if not math.isnan(row.positive + row.negative)]
+    if not complete:
         return "No questionnaire is complete."
-    positive, negative = (sum(getattr(row, name) for row in known) / len(known) for name in ("positive", "negative"))
-    return f"Mean affect of {len(known)} questionnaires: positive {positive:.1f}, negative {negative:.1f} (10 to 50)."
+    count = len(complete)
+    positive, negative = (sum(getattr(row, name) for row in complete) / count for name in ("positive", "negative"))
+    return f"Mean affect of {count} questionnaires: positive {positive:.1f}, negative {negative:.1f} (10 to 50)."
 
 
-COMPARED: Mapping[str, Callable[[Any], str]] = {
+COMPARE_VERDICTS: Mapping[str, Callable[[Any], str]] = {
     "Verification": verification_verdict,
     "PostEditing": postedit_verdict,
     "Criteria": criteria_verdict,

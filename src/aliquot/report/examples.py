@@ -180,16 +180,16 @@ def _read_example(
             ExampleOutput(
                 system,
                 number(float(scores[row, column])),
-                split_marked(_cut(text), spans),
+                split_marked(_cut_text(text), spans),
                 [span.words for span in spans if span.words][:_MAX_ERRORS],
                 [number(float(data.scores[name][row, column])) for name in metrics],
             )
         )
     source, reference, domain = (item.get(name) or "" for name in ("source", "reference", "domain"))
-    return ItemExample(str(item["id"]), str(domain), _cut(source), _cut(reference), outputs)
+    return ItemExample(str(item["id"]), str(domain), _cut_text(source), _cut_text(reference), outputs)
 
 
-def _cut(text: object) -> str:
+def _cut_text(text: object) -> str:
     return str(text) if len(str(text)) <= _MAX_TEXT else f"{str(text)[:_MAX_TEXT]} …"
 
 

@@ -186,7 +186,7 @@ def _analyse_scores(
 ) -> tuple[Findings, Sequence[Mismatch]]:
     left_out: list[str] = []
 
-    def attempt(part: Part, make: Callable[[], T]) -> T | None:
+    def try_part(part: Part, make: Callable[[], T]) -> T | None:
         if part not in options.parts:
             return None
         try:
@@ -224,12 +224,14 @@ def _analyse_scores(
         estimates=result,
         judgments=behind,
         cleaned=cleaned,
-        agreement=None if behind is None else attempt("agreement", lambda: _measure_agreement(judged, behind, options)),
-        metrics=attempt("metrics", lambda: _measure_metrics(judged, human, options)) if judged.metrics else None,
-        plan=attempt("plan", lambda: _make_plan(data, selection, judgments, judged, options)),
+        agreement=None
+        if behind is None
+        else try_part("agreement", lambda: _measure_agreement(judged, behind, options)),
+        metrics=try_part("metrics", lambda: _measure_metrics(judged, human, options)) if judged.metrics else None,
+        plan=try_part("plan", lambda: _make_plan(data, selection, judgments, judged, options)),
         scope=_describe_scope(data, judgments, judged, behind, human),
     )
-    sheet = attempt("datasheet", lambda: _start_datasheet(findings))
+    sheet = try_part("datasheet", lambda: _start_datasheet(findings))
     return replace(findings, datasheet=sheet, left_out=tuple(left_out)), mismatches
 
 
@@ -253,12 +255,12 @@ def _find_judgments(data: EvalSet, human: str) -> Judgments | None:
     if data.judgments is None:
         return None
     try:
-        behind = find_score_judgments(data, human)
+        source = find_score_judgments(data, human)
     except AliquotError:
         return data.judgments
     keys = ["item", "system", "annotator"]
-    table = data.judgments.table.join(behind.table.select(keys).unique(), on=keys, how="semi", nulls_equal=True)
-    column, _, value = behind.source.partition(" ")
+    table = data.judgments.table.join(source.table.select(keys).unique(), on=keys, how="semi", nulls_equal=True)
+    column, _, value = source.source.partition(" ")
     if column in table.columns and column in ("protocol", "criterion"):
         table = table.filter(pl.col(column) == value.split(",")[0])
     return Judgments(table)
@@ -275,7 +277,7 @@ def _describe_scope(
             f"that the estimates of '{human}' use; aliquot agreement takes all."
         )
     if human in data.scores:
-        items, all_items = (int(np.isfinite(one.score(human)).any(axis=1).sum()) for one in (judged, data))
+        items, all_items = (int(np.isfinite(evalset.score(human)).any(axis=1).sum()) for evalset in (judged, data))
         if judgments is None and items < all_items:
             scope["metrics"] = (
                 f"This is about the {items:,} of {all_items:,} judged items that the estimates use; "

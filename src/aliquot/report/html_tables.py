@@ -68,10 +68,10 @@ def render_view(view: View, style: TableStyle | None = None) -> Html:
     <tbody><tr><th scope="row"><bdi>&lt;A&gt;</bdi></th><td class="num strong">3</td></tr></tbody></table></div>
     """
     style = style or TableStyle()
-    parts = [_paragraph(text, style, "intro") for text in view.intro]
+    parts = [_render_paragraph(text, style, "intro") for text in view.intro]
     if view.rows and view.columns:
         parts.append(_render_table(view, style))
-        parts.append(_paragraph(view.caption, style, "caption") if view.caption else "")
+        parts.append(_render_paragraph(view.caption, style, "caption") if view.caption else "")
     return Html("".join(parts))
 
 
@@ -86,7 +86,7 @@ def render_notes(notes: Iterable[object], style: TableStyle | None = None) -> Ht
     return Html(f'<details class="notes"><summary>{summary}</summary><ul>{items}</ul></details>')
 
 
-def _paragraph(text: str, style: TableStyle, kind: str) -> str:
+def _render_paragraph(text: str, style: TableStyle, kind: str) -> str:
     lines = (_write_text(line, style) for line in text.split("\n"))
     return "".join(f'<p class="{kind}">{line}</p>' for line in lines)
 
@@ -100,12 +100,12 @@ def _render_table(view: View, style: TableStyle) -> str:
     columns, hidden = _choose_columns(view, style.max_columns)
     rows = _choose_rows(view, style)
     writer = _TableWriter(view, columns, style)
-    parts = [writer.table(rows)]
-    rest = [row for row in range(len(view.rows)) if row not in set(rows)]
-    if rest and style.folds:
-        more = writer.table(rest[:_MAX_FOLDED])
-        parts.append(f"<details><summary>{len(rest)} more rows</summary>{more}</details>")
-    left_out = [f"{len(rows)} of {len(view.rows)} rows"] if rest and not style.folds else []
+    parts = [writer.render_rows(rows)]
+    remaining = [row for row in range(len(view.rows)) if row not in set(rows)]
+    if remaining and style.folds:
+        more = writer.render_rows(remaining[:_MAX_FOLDED])
+        parts.append(f"<details><summary>{len(remaining)} more rows</summary>{more}</details>")
+    left_out = [f"{len(rows)} of {len(view.rows)} rows"] if remaining and not style.folds else []
     left_out += [f"{len(hidden)} more columns"] if hidden else []
     if left_out:
         parts.append(f'<p class="caption">{" and ".join(left_out)}: to_frame()</p>')
@@ -117,11 +117,12 @@ def _choose_columns(view: View, limit: int) -> tuple[list[Column], list[Column]]
     filled = [
         column
         for column in view.columns
-        if column.kind in ("name", "bar") or any(column.cell(value) not in ("", "-") for value in _values(view, column))
+        if column.kind in ("name", "bar")
+        or any(column.cell(value) not in ("", "-") for value in _column_values(view, column))
     ]
     ranked = sorted(range(len(filled)), key=lambda place: (filled[place].rank, place))
-    shown = [filled[place] for place in sorted(ranked[:limit])]
-    return shown, [column for column in filled if column not in shown]
+    visible = [filled[place] for place in sorted(ranked[:limit])]
+    return visible, [column for column in filled if column not in visible]
 
 
 def _choose_rows(view: View, style: TableStyle) -> list[int]:
@@ -133,7 +134,7 @@ def _choose_rows(view: View, style: TableStyle) -> list[int]:
     return sorted(rows[: style.max_rows])
 
 
-def _values(view: View, column: Column) -> list[Any]:
+def _column_values(view: View, column: Column) -> list[Any]:
     return [column.value(row) for row in view.rows]
 
 
@@ -148,12 +149,12 @@ class _TableWriter:
         )
         self.axes = {place: _bar_axis(view, column) for place, column in enumerate(columns) if column.kind == "bar"}
 
-    def table(self, rows: Sequence[int]) -> str:
+    def render_rows(self, rows: Sequence[int]) -> str:
         """Return a table of these rows."""
         title = f"<caption>{_write_text(self.view.title, self.style)}</caption>" if self.view.title else ""
-        head = "".join(self._head(place, column) for place, column in enumerate(self.columns))
+        head = "".join(self._render_head(place, column) for place, column in enumerate(self.columns))
         head = f"<thead><tr>{head}</tr></thead>" if any(column.header for column in self.columns) else ""
-        body = "".join(self._row(row, rows[place - 1] if place else None) for place, row in enumerate(rows))
+        body = "".join(self._render_row(row, rows[place - 1] if place else None) for place, row in enumerate(rows))
         has_words = self.view.title and not isinstance(self.view.title, Html)
         label = escape.html(self.view.title if has_words else self.view.name)
         return (
@@ -161,35 +162,35 @@ class _TableWriter:
             f"<table>{title}{head}<tbody>{body}</tbody></table></div>"
         )
 
-    def _head(self, place: int, column: Column) -> str:
+    def _render_head(self, place: int, column: Column) -> str:
         text = _write_text(column.header, self.style)
         axis = self.axes.get(place)
         if axis is not None:
             text = f'<span class="hidden">drawn</span>{drawings.draw_axis(axis)}'
         is_name = column.kind == "name"
-        is_long = is_name and any(len(column.cell(value)) > _LONG_NAME for value in _values(self.view, column))
-        classes = _classes(column, "long" if is_long else "", has_bar=bool(self.axes))
+        is_long = is_name and any(len(column.cell(value)) > _LONG_NAME for value in _column_values(self.view, column))
+        classes = _class_attribute(column, "long" if is_long else "", has_bar=bool(self.axes))
         return f'<th scope="col"{classes}>{text}</th>'
 
-    def _row(self, row: int, before: int | None) -> str:
+    def _render_row(self, row: int, before: int | None) -> str:
         starts = self.sections is not None and before is not None and self.sections[row] != self.sections[before]
-        cells = "".join(self._cells(row))
+        cells = "".join(self._render_cells(row))
         return f'<tr class="first">{cells}</tr>' if starts else f"<tr>{cells}</tr>"
 
-    def _cells(self, row: int) -> Iterator[str]:
+    def _render_cells(self, row: int) -> Iterator[str]:
         has_name = False
         for place, column in enumerate(self.columns):
             tag, scope = ("td", "") if has_name or column.kind != "name" else ("th", ' scope="row"')
             has_name |= column.kind == "name"
-            classes = _classes(column, "strong" if place == self.main else "", has_bar=bool(self.axes))
-            yield f"<{tag}{scope}{classes}>{self._content(row, place, column)}</{tag}>"
+            classes = _class_attribute(column, "strong" if place == self.main else "", has_bar=bool(self.axes))
+            yield f"<{tag}{scope}{classes}>{self._render_content(row, place, column)}</{tag}>"
 
-    def _content(self, row: int, place: int, column: Column) -> str:
+    def _render_content(self, row: int, place: int, column: Column) -> str:
         value = column.value(self.view.rows[row])
         axis = self.axes.get(place)
         if axis is not None and value is not None:
             low, middle, high = (math.nan if end is None else float(end) for end in value)
-            return drawings.draw_interval(axis, low, middle, high, self._shade(row))
+            return drawings.draw_interval(axis, low, middle, high, self._choose_shade(row))
         if isinstance(value, Html):
             return value
         text = column.cell(value)
@@ -197,7 +198,7 @@ class _TableWriter:
             return self.style.write_name(text)
         return _write_text(text, self.style) if column.kind == "text" else escape.html(text)
 
-    def _shade(self, row: int) -> str:
+    def _choose_shade(self, row: int) -> str:
         """Sections take turns in two looks, so that their borders are seen in the picture, too."""
         if self.sections is None:
             return ""
@@ -205,7 +206,7 @@ class _TableWriter:
         return "even" if order.index(self.sections[row]) % 2 else "odd"
 
 
-def _classes(column: Column, extra: str, *, has_bar: bool) -> str:
+def _class_attribute(column: Column, extra: str, *, has_bar: bool) -> str:
     kind = {"bar": "draw", "name": "", "text": ""}.get(column.kind, "num")
     lowest = {"text": 1, "interval": 0}.get(column.kind, _WIDE_RANK) if has_bar else _WIDE_RANK
     is_wide = column.rank >= lowest and kind != "draw"
@@ -215,7 +216,7 @@ def _classes(column: Column, extra: str, *, has_bar: bool) -> str:
 
 def _bar_axis(view: View, column: Column) -> drawings.Axis | None:
     """Return the axis of a column of intervals; None for one of drawings."""
-    intervals = [value for value in _values(view, column) if value is not None]
+    intervals = [value for value in _column_values(view, column) if value is not None]
     if any(isinstance(value, Html) for value in intervals):
         return None
     ends = [float(end) for interval in intervals for end in interval if end is not None]

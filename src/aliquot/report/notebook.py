@@ -6,7 +6,6 @@ light and dark pages, and holds every name and text escaped.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
@@ -14,7 +13,7 @@ from typing import Any
 
 from aliquot.core.escape import html as escape_html
 from aliquot.core.shown import Shown
-from aliquot.errors import MissingExtraError, OptionError, unknown_name
+from aliquot.errors import OptionError, unknown_name
 from aliquot.report.html_tables import TableStyle, render_notes, render_view
 
 MAX_ROWS, MAX_COLUMNS = 20, 12
@@ -45,17 +44,17 @@ _STYLE = """
 """
 
 
-def html(result: Shown) -> str:
+def render_html(result: Shown) -> str:
     """Return a result as HTML for a notebook: its verdict, its views but details, notes, signature.
 
     >>> import aliquot
-    >>> page = html(aliquot.estimate(aliquot.synthetic(items=50, systems=2, seed=5).rename({"sys1": "<b>"})))
+    >>> page = render_html(aliquot.estimate(aliquot.synthetic(items=50, systems=2, seed=5).rename({"sys1": "<b>"})))
     >>> "&lt;b&gt;" in page, "<b>" in page, page.count("<circle")
     (True, False, 2)
     """
     style = TableStyle(max_rows=MAX_ROWS, max_columns=MAX_COLUMNS)
     verdict = result.verdict
-    parts = [f'<p class="verdict">{escape_html(_headline(result) if verdict is None else verdict)}</p>']
+    parts = [f'<p class="verdict">{escape_html(_write_headline(result) if verdict is None else verdict)}</p>']
     parts += [render_view(view, style) for view in result.views() if not view.detail]
     parts.append(render_notes(getattr(result, "notes", ()), style))
     signature = getattr(result, "signature", "")
@@ -64,7 +63,7 @@ def html(result: Shown) -> str:
     return f'<div class="aliquot-result"><style>{_STYLE}</style>{"".join(parts)}</div>'
 
 
-def _headline(result: Shown) -> str:
+def _write_headline(result: Shown) -> str:
     """Return what a result without a verdict is: its repr, unless that is the whole content."""
     text = repr(result)
     return text if len(text) <= _MAX_REPR else f"{type(result).__name__} {getattr(result, 'name', '')}".strip()
@@ -92,11 +91,11 @@ FIGURES: Mapping[str, Mapping[str, str]] = MappingProxyType(
 """The pictures of each kind of result, the default one first: functions of `report.figures`, imported on first use."""
 
 
-def plot(result: Any, kind: str | None = None, **options: Any) -> Any:
+def draw_result(result: Any, kind: str | None = None, **options: Any) -> Any:
     """Draw a result and return the figure, which notebooks show; `kind` is one of its pictures.
 
     >>> import aliquot
-    >>> plot(aliquot.synthetic(items=5, systems=2))
+    >>> draw_result(aliquot.synthetic(items=5, systems=2))
     Traceback (most recent call last):
     aliquot.errors.OptionError: there is no picture of an EvalSet
     """
@@ -106,24 +105,14 @@ def plot(result: Any, kind: str | None = None, **options: Any) -> Any:
     kinds = FIGURES[name]
     if kind is not None and kind not in kinds:
         raise unknown_name("picture", kind, kinds)
-    try:
-        import matplotlib as mpl  # noqa: F401, PLC0415
-    except ImportError:
-        raise MissingExtraError("pictures need matplotlib; install it with: pip install 'aliquot[report]'") from None
+    from aliquot.report.figures import style  # noqa: PLC0415  (slow to import)
+
+    style.require_matplotlib()
     module, _, function = kinds[kind or next(iter(kinds))].partition(".")
     figure = getattr(import_module(f"aliquot.report.figures.{module}"), function)(result, **options)
     # IPython shows a Figure only after pyplot is imported, which aliquot never does: it would open windows.
-    figure._repr_svg_ = lambda: _svg(figure)
+    figure._repr_svg_ = lambda: style.encode_figure(figure).decode()
     return figure
-
-
-def _svg(figure: Any) -> str:
-    import matplotlib as mpl  # noqa: PLC0415
-
-    buffer = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": "aliquot", "svg.fonttype": "none"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()
 
 
 def _with_article(name: str) -> str:

@@ -185,9 +185,9 @@ def make_report(
     selections = _match_sources(selection, len(sources), "selection")
     answers = _match_sources(judgments, len(sources), "judgments")
     sets = []
-    for done, inputs in enumerate(zip(sources, selections, answers, strict=True)):
+    for index, inputs in enumerate(zip(sources, selections, answers, strict=True)):
         if progress is not None:
-            progress(done, len(sources))
+            progress(index, len(sources))
         sets.append(_report_set(gather_findings(*inputs, options), examples))
     heading = title or f"Human evaluation: {', '.join(part.name for part in sets)}"
     line = signature(
@@ -199,7 +199,7 @@ def make_report(
         clean=clean,
         without=",".join(without) or None,
         seed=seed,
-        data=",".join(_fingerprint(part.findings) for part in sets),
+        data=",".join(_digest_data(part.findings) for part in sets),
     )
     return Report(heading, tuple(sets), render_page(heading, sets, line), line)
 
@@ -220,7 +220,7 @@ def _match_sources(inputs: Any, count: int, parameter: str) -> list[Any]:
     return several
 
 
-def _fingerprint(findings: Findings) -> str:
+def _digest_data(findings: Findings) -> str:
     if findings.comparison is not None:
         return findings.comparison.signature.rpartition("data:")[2]
     return "" if findings.data is None else findings.data.fingerprint
@@ -318,7 +318,7 @@ def render_page(title: str, sets: Sequence[SetReport], line: str) -> str:
     """Return the page."""
     style, script = _read_template("page.css"), _read_template("page.js")
     policy = (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        f"default-src 'none'; style-src '{_hash_source(style)}'; script-src '{_hash_source(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
     names = _Names([name for part in sets for name in part.findings.systems])
@@ -342,7 +342,7 @@ def render_page(title: str, sets: Sequence[SetReport], line: str) -> str:
     return page
 
 
-def _digest(text: str) -> str:
+def _hash_source(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
@@ -355,14 +355,14 @@ def _read_template(name: str) -> str:
 def _make_environment() -> Any:
     jinja2 = _import_jinja()
 
-    def shown(value: Any) -> Any:
+    def escape_value(value: Any) -> Any:
         """Escape every text by the rules of the one place for it, controls included."""
         return escape.html(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
     return jinja2.Environment(
         loader=jinja2.FunctionLoader(_read_template),
         autoescape=True,
-        finalize=shown,
+        finalize=escape_value,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -401,14 +401,14 @@ class _Names:
 def assign_letters(systems: Sequence[str]) -> dict[str, str]:
     """Return a letter for each system, in an order that says nothing about its rank."""
     order = sorted(set(systems), key=lambda name: hashlib.sha256(name.encode("utf-8", "replace")).digest())
-    return {name: f"System {_letter(place)}" for place, name in enumerate(order)}
+    return {name: f"System {_write_letter(place)}" for place, name in enumerate(order)}
 
 
-def _letter(place: int) -> str:
+def _write_letter(place: int) -> str:
     """Return A, B, ..., Z, AA, AB, ...
 
-    >>> _letter(0), _letter(25), _letter(26)
+    >>> _write_letter(0), _write_letter(25), _write_letter(26)
     ('A', 'Z', 'AA')
     """
-    rest, last = divmod(place, 26)
-    return (_letter(rest - 1) if rest else "") + chr(ord("A") + last)
+    quotient, last = divmod(place, 26)
+    return (_write_letter(quotient - 1) if quotient else "") + chr(ord("A") + last)

@@ -14,13 +14,12 @@ from typing import Any, Literal
 
 from aliquot.core.escape import Html
 from aliquot.core.shown import Shown
-from aliquot.core.verdict_words import format_p
 from aliquot.core.view import Column, View
 from aliquot.core.written import fixed, percent, scientific
 from aliquot.report import drawings
 from aliquot.report.blocks import Block, Diagram, Folded, Notes, Remark, Section, Template
 from aliquot.report.findings import Findings
-from aliquot.report.verdicts import pairs_verdict, verdict
+from aliquot.report.verdicts import pairs_verdict, write_verdict
 
 MAX_IN_MATRIX = 40
 """Systems up to which all pairs are shown as a square."""
@@ -53,7 +52,7 @@ def rank_systems(findings: Findings) -> Section | None:
         bar = Column("", ("low", "win_rate", "high"), "bar")
         view = replace(view, columns=(*view.columns[:4], bar, *view.columns[4:]))
     blocks = (view, Remark(clusters + worth), Notes(result.notes))
-    return Section("best", "Who is best, and how sure are we?", verdict(result) or "", blocks)
+    return Section("best", "Who is best, and how sure are we?", write_verdict(result) or "", blocks)
 
 
 # -- Who is really better than whom? ---------------------------------------------------------------------------------
@@ -84,8 +83,7 @@ def compare_pairs(findings: Findings) -> Section | None:
         rows = _build_matrix(systems, pairs, alpha)
         blocks.append(Template("matrix.html", {"rows": rows, "difference": difference, "alpha": f"{alpha:g}"}))
     blocks.append(Folded("All pairs as a list", [find_view(result, "pairs")], is_open=not blocks))
-    says = _choices_verdict(pairs, alpha) if findings.estimates is None else pairs_verdict(findings.estimates)
-    return Section("pairs", "Who is really better than whom?", says, blocks)
+    return Section("pairs", "Who is really better than whom?", pairs_verdict(result), blocks)
 
 
 def _list_pairs(findings: Findings) -> list[_Pair]:
@@ -115,15 +113,6 @@ def _number_writer(values: Sequence[float]) -> Callable[[float | None], str]:
     return partial(fixed, places=1 if width >= 20 else 2 if width >= 2 else 3 if width >= 0.2 else 4)
 
 
-def _choices_verdict(pairs: Sequence[_Pair], alpha: float) -> str:
-    apart = sum(pair.adjusted < alpha for pair in pairs)
-    closest = max(pairs, key=lambda pair: (pair.adjusted, pair.p))
-    return (
-        f"{apart} of {len(pairs)} pairs of systems are told apart (adjusted p < {alpha:g}); the closest is "
-        f"{closest.a} and {closest.b} ({format_p(closest.p, closest.adjusted)})."
-    )
-
-
 @dataclass(frozen=True)
 class _Cell:
     """A cell of the matrix: `sure` after the adjustment, `likely` without it, `open`, or `none` on the diagonal."""
@@ -136,7 +125,7 @@ def _build_matrix(systems: Sequence[str], pairs: Sequence[_Pair], alpha: float) 
     """Return a row of cells for each system: differences above the diagonal, adjusted p-values below it."""
     by_names = {(pair.a, pair.b): pair for pair in pairs} | {(pair.b, pair.a): pair for pair in pairs}
 
-    def cell(row: int, column: int) -> _Cell:
+    def make_cell(row: int, column: int) -> _Cell:
         pair = by_names.get((systems[row], systems[column]))
         if pair is None:
             return _Cell("" if row == column else "–", "none")
@@ -145,7 +134,7 @@ def _build_matrix(systems: Sequence[str], pairs: Sequence[_Pair], alpha: float) 
         return _Cell(difference if column > row else write_short_p(pair.adjusted), kind)
 
     places = range(len(systems))
-    return [(systems[row], [cell(row, column) for column in places]) for row in places]
+    return [(systems[row], [make_cell(row, column) for column in places]) for row in places]
 
 
 def write_short_p(p: float) -> str:
@@ -183,7 +172,7 @@ def judge_budget(findings: Findings) -> Section | None:
         Remark(_list_open_pairs([(pair.a, pair.b) for pair in open_pairs])),
         Notes(plan.notes),
     ]
-    says = verdict(plan) or ""
+    says = write_verdict(plan) or ""
     if is_past:
         says = f"Every item was judged: no more can be bought here. A campaign like it can do with less. {says}"
     return Section("enough", "Is it enough, what would more buy?", says, blocks)

@@ -1,8 +1,8 @@
 """Verdicts: what a result says, in one or two plain sentences, before any table.
 
-Pure functions from results to text. `verdict` finds the one for a result; the terminal, JSON documents, notebooks and
-the report page all show the same words. A verdict never says more than the numbers do: where nothing was tested, or a
-number is undefined, it says so.
+Pure functions from results to text. `write_verdict` finds the one for a result; the terminal, JSON documents,
+notebooks and the report page all show the same words. A verdict never says more than the numbers do: where nothing was
+tested, or a number is undefined, it says so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from aliquot.core.verdict_words import find_lead, format_p, format_probability, join_names
-from aliquot.report.compare_verdicts import COMPARED
+from aliquot.report.compare_verdicts import COMPARE_VERDICTS
 
 if TYPE_CHECKING:  # a result's own room is loaded already; the others would only cost time
     from aliquot.annotation.agreement_result import Agreement
@@ -34,12 +34,12 @@ DEFAULT_METHOD = "auto"
 _ROUNDING = 1e-9  # relative difference of two estimates that is rounding
 
 
-def verdict(result: Any) -> str | None:
+def write_verdict(result: Any) -> str | None:
     """Say what a result means in one or two sentences; None for a result without a verdict.
 
     >>> import aliquot
     >>> data = aliquot.synthetic(items=200, systems=3, seed=5)
-    >>> print(verdict(aliquot.estimate(data)))
+    >>> print(write_verdict(aliquot.estimate(data)))
     sys1 is best: the next system, sys2, is worse (p < 0.001).
     """
     for kind in type(result).__mro__:
@@ -55,24 +55,24 @@ def estimate_verdict(result: Estimates) -> str:
     """Who is best, who cannot be told apart from the best, and how sure the next one is worse."""
     judged = [row for row in result.systems if row.cluster is not None]
     never = [row.system for row in result.systems if row.cluster is None]
-    first, *more = _leaders(result, judged)
-    return " ".join([first, *result.changes, *more, *_cautions(result, never)])
+    first, *more = _describe_leaders(result, judged)
+    return " ".join([first, *result.changes, *more, *_list_cautions(result, never)])
 
 
-def _leaders(result: Estimates, judged: Sequence[SystemEstimate]) -> list[str]:
+def _describe_leaders(result: Estimates, judged: Sequence[SystemEstimate]) -> list[str]:
     if not judged:
         return ["No system was judged, so nothing can be said."]
     if len(judged) == 1:
-        return [_alone(result, judged[0])]
+        return [_describe_single(result, judged[0])]
     lead = result.lead
     if lead.best is not None or lead.rivals:
         return [f"{lead.sentence}."]
     if lead.following is None or not lead.testable:
-        return [f"{lead.sentence}; {_highest(judged)}."]
-    return [f"{lead.sentence}.", f"{_highest([row for row in judged if row.system in lead.leaders])}."]
+        return [f"{lead.sentence}; {_describe_highest(judged)}."]
+    return [f"{lead.sentence}.", f"{_describe_highest([row for row in judged if row.system in lead.leaders])}."]
 
 
-def _alone(result: Estimates, row: SystemEstimate) -> str:
+def _describe_single(result: Estimates, row: SystemEstimate) -> str:
     if math.isnan(row.low):
         return f"{row.system} has an estimate of {row.estimate:.4g}, without an interval; there is no other to compare."
     return (
@@ -81,7 +81,7 @@ def _alone(result: Estimates, row: SystemEstimate) -> str:
     )
 
 
-def _highest(top: Sequence[SystemEstimate]) -> str:
+def _describe_highest(top: Sequence[SystemEstimate]) -> str:
     """Who has the highest estimate, and who is the best with which probability, where that is known.
 
     They may differ: a system that was judged on few items can have the highest estimate and a wide interval.
@@ -92,10 +92,10 @@ def _highest(top: Sequence[SystemEstimate]) -> str:
     if len(equal) > 1:
         return f"{join_names([row.system for row in equal])} have the highest estimate"
     first = f"{top[0].system} has the highest estimate"
-    known = [row for row in top if not math.isnan(row.p_best)]
-    if not known:
+    with_probability = [row for row in top if not math.isnan(row.p_best)]
+    if not with_probability:
         return first
-    likeliest = max(known, key=lambda row: row.p_best)
+    likeliest = max(with_probability, key=lambda row: row.p_best)
     if likeliest is top[0]:
         return f"{first} and is the best with a probability of {format_probability(likeliest.p_best)}"
     return (
@@ -104,45 +104,44 @@ def _highest(top: Sequence[SystemEstimate]) -> str:
     )
 
 
-def _cautions(result: Estimates, never: Sequence[str]) -> list[str]:
+def _list_cautions(result: Estimates, never: Sequence[str]) -> list[str]:
     from aliquot.estimation.notes import UNKNOWN_CHANCES  # noqa: PLC0415
 
-    found = []
+    cautions = []
     if never:
-        found.append(f"{join_names(never)} {'was' if len(never) == 1 else 'were'} never judged.")
+        cautions.append(f"{join_names(never)} {'was' if len(never) == 1 else 'were'} never judged.")
     if any(note.startswith(UNKNOWN_CHANCES) for note in result.notes):
-        found.append("The items were not drawn at random: trust the order of the systems, not their means.")
+        cautions.append("The items were not drawn at random: trust the order of the systems, not their means.")
     if result.rule == "published":
-        found.append("Each pair was tested alone and one-sided, as is common: some of the differences may be chance.")
+        cautions.append(
+            "Each pair was tested alone and one-sided, as is common: some of the differences may be chance."
+        )
     if result.interval == "sequence":
-        found.append("The intervals hold at every look; the p-values hold for one look only.")
-    return found
+        cautions.append("The intervals hold at every look; the p-values hold for one look only.")
+    return cautions
 
 
-def pairs_verdict(result: Estimates) -> str:
+def pairs_verdict(result: Estimates | Comparison) -> str:
     """How many pairs of systems are told apart, and which one is closest.
 
     >>> import aliquot
     >>> print(pairs_verdict(aliquot.estimate(aliquot.synthetic(items=200, systems=3, seed=5))))
     All 3 pairs of systems are told apart (adjusted p < 0.05); the closest is sys1 and sys2 (p < 0.001).
     """
-    known = [pair for pair in result.pairs if not math.isnan(pair.p_adjusted)]
-    if not known:
+    tested = [pair for pair in result.pairs if not math.isnan(pair.p_adjusted)]
+    if not tested:
         return "There is no pair of systems whose difference can be tested."
-    apart = sum(pair.p_adjusted < result.alpha for pair in known)
-    closest = max(known, key=lambda pair: (pair.p_adjusted, pair.p))
+    apart = sum(pair.p_adjusted < result.alpha for pair in tested)
+    closest = max(tested, key=lambda pair: (pair.p_adjusted, pair.p))
     published = result.rule == "published"
-    near = f"{closest.a} and {closest.b} ({format_p(closest.p_sample if published else closest.p, closest.p_adjusted)})"
-    if len(known) == 1:
+    p = getattr(closest, "p_sample", closest.p) if published else closest.p
+    near = f"{closest.a} and {closest.b} ({format_p(p, closest.p_adjusted)})"
+    if len(tested) == 1:
         return f"{'The two systems are told apart' if apart else 'The two systems cannot be told apart'}: {near}."
-    how_many = f"All {apart}" if apart == len(known) else "None" if not apart else f"{apart}"
-    of = "pairs of systems are" if apart == len(known) else f"of {len(known)} pairs of systems {_are(apart)}"
+    are = f"{apart or 'None'} of {len(tested)} pairs of systems {'is' if apart <= 1 else 'are'}"
+    are = f"All {apart} pairs of systems are" if apart == len(tested) else are
     word = "one-sided p" if published else "p" if result.adjust == "none" else "adjusted p"
-    return f"{how_many} {of} told apart ({word} < {result.alpha:g}); the closest is {near}."
-
-
-def _are(count: int) -> str:
-    return "is" if count in (0, 1) else "are"
+    return f"{are} told apart ({word} < {result.alpha:g}); the closest is {near}."
 
 
 def sequential_verdict(result: Replay) -> str:
@@ -160,7 +159,7 @@ def sequential_verdict(result: Replay) -> str:
 
 
 _PREFERRED = ("alpha", "kappa_quadratic", "fleiss", "kappa", "icc2", "pearson", "spearman", "raw")
-_WORDS = {
+_MEASURE_NAMES = {
     "alpha": "Krippendorff's alpha",
     "fleiss": "Fleiss' kappa",
     "kappa": "Cohen's kappa",
@@ -170,59 +169,61 @@ _WORDS = {
     "spearman": "Spearman's rho",
     "raw": "raw agreement",
 }
-_OPINIONS = (0.2, 0.5)
+_RATING_LIMITS = (0.2, 0.5)
 """What ratings of text quality reach: alpha of nine public campaigns of the tests (WMT, SummEval, DialSummEval, WebNLG,
 bioMQM) is below 0.2 in two, 0.2 to 0.5 in four, above in three."""
-_LABELS = (0.667, 0.8)
+_LABEL_LIMITS = (0.667, 0.8)
 """Krippendorff's limits for tentative and for firm conclusions; they are meant for labels with a right answer."""
-_LIMITS = {
-    "ratings of text quality": (_OPINIONS, "usual", "public campaigns mostly reach 0.2 to 0.5"),
+_AGREEMENT_LIMITS = {
+    "ratings of text quality": (_RATING_LIMITS, "usual", "public campaigns mostly reach 0.2 to 0.5"),
     "choices between outputs": ((0.2, 0.4), "usual", "WMT's rankings reached about 0.2 to 0.4"),
-    "labels": (_LABELS, "fair", "0.67 is acceptable, 0.8 is good"),
+    "labels": (_LABEL_LIMITS, "fair", "0.67 is acceptable, 0.8 is good"),
 }
 """For each kind of judgments: limits of what is low and good, the word for what is between them, and the reason."""
-_CHOICES = {"a", "b", "tie"}
+_CHOICE_LABELS = {"a", "b", "tie"}
 _RELIABLE = 0.8  # of a mean of several judgments
 _SCALES_DIFFER = 0.15  # Pearson's r less alpha beyond which annotators agree on the order and not on the scale
-_FAR, _FEWEST = 0.15, 10  # r with the others below which an annotator is named, with so many judgments at least
+_MIN_R, _MIN_COMPARED = 0.15, 10  # r with the others below which an annotator is named, with so many judgments at least
 
 
 def agreement_verdict(result: Agreement) -> str:
     """Whether agreement is good or bad for this kind of judgments, and what to do about it."""
-    found = _coefficient(result)
-    if found is None:
+    coefficient = _choose_coefficient(result)
+    if coefficient is None:
         return (
             "Agreement cannot be measured: no output was judged by two annotators. Have some outputs judged by two "
             "people."
         )
-    measure, value, interval = found
+    measure, value, interval = coefficient
     if measure == "raw":  # no coefficient corrects it for chance
         return f"Annotators give the same judgment in {value:.0%} of cases; chance is not taken into account."
     kind = _kind_of_judgments(result)
-    (low, high), between, usual = _LIMITS[kind]
+    (low, high), between, usual = _AGREEMENT_LIMITS[kind]
     grade = "good" if value >= high else between if value >= low else "low"
-    head = f"Agreement is {grade} for {kind}: {_WORDS[measure]} is {value:.2f}{interval}; {usual}."
-    return " ".join([head, *_advice(result, measure, value, grade)])
+    head = f"Agreement is {grade} for {kind}: {_MEASURE_NAMES[measure]} is {value:.2f}{interval}; {usual}."
+    return " ".join([head, *_list_advice(result, measure, value, grade)])
 
 
 def _kind_of_judgments(result: Agreement) -> str:
     if result.level != "nominal":
         return "ratings of text quality"
-    return "choices between outputs" if result.labels and set(result.labels) <= _CHOICES else "labels"
+    return "choices between outputs" if result.labels and set(result.labels) <= _CHOICE_LABELS else "labels"
 
 
-def _coefficient(result: Agreement) -> tuple[str, float, str] | None:
+def _choose_coefficient(result: Agreement) -> tuple[str, float, str] | None:
     rows = {row["measure"]: row for row in result.coefficients.filter(pl.col("kind") == "all").iter_rows(named=True)}
     for measure in _PREFERRED:
         row = rows.get(measure)
         if row is not None and row["value"] is not None and not math.isnan(row["value"]):
-            known = row["low"] is not None and not math.isnan(row["low"])
-            interval = f" ({result.confidence:.0%} interval {row['low']:.2f} to {row['high']:.2f})" if known else ""
+            has_interval = row["low"] is not None and not math.isnan(row["low"])
+            interval = (
+                f" ({result.confidence:.0%} interval {row['low']:.2f} to {row['high']:.2f})" if has_interval else ""
+            )
             return measure, row["value"], interval
     return None
 
 
-def _advice(result: Agreement, measure: str, value: float, grade: str) -> list[str]:
+def _list_advice(result: Agreement, measure: str, value: float, grade: str) -> list[str]:
     """What to do, the most useful thing first; nothing where agreement is good and nobody stands out."""
     advice = []
     r = dict(result.coefficients.filter(pl.col("kind") == "all").select("measure", "value").iter_rows()).get("pearson")
@@ -244,19 +245,20 @@ def _advice(result: Agreement, measure: str, value: float, grade: str) -> list[s
         )
     elif value <= 0:
         advice.append("Judgments agree no more than chance: check the guideline and the controls before using them.")
-    far = _far_from_the_rest(result)
+    far = _find_outliers(result)
     if far:
         agree = "it agrees" if len(far) == 1 else "they agree"
         advice.append(f"Look first at {join_names(far)}: {agree} least with the others.")
     return advice
 
 
-def _far_from_the_rest(result: Agreement) -> list[str]:
+def _find_outliers(result: Agreement) -> list[str]:
     if "pearson" not in result.annotators.columns or result.annotators.height < 3:
         return []
-    rows = result.annotators.filter((pl.col("compared") >= _FEWEST) & (pl.col("pearson") < _FAR)).sort("pearson")
-    few = rows.height <= max(1, result.annotators.height // 4)  # where most are far from the others nobody stands out
-    return rows["annotator"].to_list() if few else []
+    is_far = (pl.col("compared") >= _MIN_COMPARED) & (pl.col("pearson") < _MIN_R)
+    rows = result.annotators.filter(is_far).sort("pearson")
+    # Where more than a quarter are far from the others, nobody stands out.
+    return rows["annotator"].to_list() if rows.height <= max(1, result.annotators.height // 4) else []
 
 
 # -- Replays: what the default would have saved ----------------------------------------------------------------------
@@ -276,31 +278,31 @@ def simulate_verdict(result: Simulation) -> str:
 
     sets = list(dict.fromkeys(row.data for row in result.rows))
     where = ALL_SETS if ALL_SETS in sets else sets[0]
-    method = _judged_method([row.method for row in result.rows])
+    method = _choose_method([row.method for row in result.rows])
     if method is None:
         return "Only random samples were replayed: name a method to compare with them, for instance auto."
     rows = [row for row in result.rows if (row.data, row.method) == (where, method)]
-    rows = _distinct_goals(sorted((row for row in rows if row.measure in _GOALS), key=_goal_order))[:2]
+    rows = _select_goals(sorted((row for row in rows if row.measure in _GOALS), key=_goal_order))[:2]
     name = "the default (auto)" if method == DEFAULT_METHOD else method
     if not rows:
         return f"The measures chosen do not say what {name} saves; add mae or spa_full."
-    return _savings(result, name, rows, 1 if where != ALL_SETS else len(sets) - 1)
+    return _describe_savings(result, name, rows, 1 if where != ALL_SETS else len(sets) - 1)
 
 
 def _goal_order(row: MethodSummary) -> int:
     return list(_GOALS).index(row.measure)
 
 
-def _distinct_goals(rows: Sequence[MethodSummary]) -> list[MethodSummary]:
+def _select_goals(rows: Sequence[MethodSummary]) -> list[MethodSummary]:
     return list({_GOALS[row.measure]: row for row in reversed(rows)}.values())[::-1]
 
 
-def _judged_method(methods: Sequence[str]) -> str | None:
-    others = [name for name in dict.fromkeys(methods) if name != "random"]
-    return DEFAULT_METHOD if DEFAULT_METHOD in others else others[0] if others else None
+def _choose_method(methods: Sequence[str]) -> str | None:
+    named = [name for name in dict.fromkeys(methods) if name != "random"]
+    return DEFAULT_METHOD if DEFAULT_METHOD in named else named[0] if named else None
 
 
-def _savings(result: Simulation, name: str, rows: Sequence[MethodSummary], sets: int) -> str:
+def _describe_savings(result: Simulation, name: str, rows: Sequence[MethodSummary], sets: int) -> str:
     on = "these data" if sets == 1 else f"these {sets} sets, on average"
     helped = [row for row in rows if row.gain == "better" and row.parity < 1]
     if not helped:
@@ -312,10 +314,10 @@ def _savings(result: Simulation, name: str, rows: Sequence[MethodSummary], sets:
     unit = "items" if result.cost is None else "cost"
     ways = [f"{_GOALS[row.measure]} with {row.parity:.0%}" for row in helped]
     first = f"On {on}, {name} gives {join_names(ways)} of a random sample's {unit}."
-    return f"{first}{_in_items(result, helped[0])}"
+    return f"{first}{_describe_saved_items(result, helped[0])}"
 
 
-def _in_items(result: Simulation, row: MethodSummary) -> str:
+def _describe_saved_items(result: Simulation, row: MethodSummary) -> str:
     """The saving at the middle one of the budgets, in items and, where an item has a price, in money."""
     cells = [cell for cell in result.cells if cell.asked and cell.method == "random" and cell.measure == row.measure]
     if not cells or result.cost is not None:
@@ -351,7 +353,7 @@ def selection_verdict(result: Selection) -> str:
 def clean_verdict(result: Cleaned) -> str:
     """How many judgments the steps marked, which step most, whether systems change order, and what was not checked."""
     total = result.counts.get("answered", 0) - result.counts.get("marked_before", 0)
-    marked, unchecked = sum(step.marked for step in result.steps), _unchecked(result)
+    marked, unchecked = sum(step.marked for step in result.steps), _describe_unapplied(result)
     if not marked:
         ran = [step.step.partition(":")[0] for step in result.steps if step.applied]
         if not ran:
@@ -360,16 +362,17 @@ def clean_verdict(result: Cleaned) -> str:
             return f"No judgment was marked: all {total} count."
         only = f"only {len(ran)} of {len(result.steps)} steps applied ({join_names(ran)})"
         return f"No judgment was marked, but {only}. {unchecked}"
-    most = max(result.steps, key=lambda step: step.marked)
-    head = f"{marked} of {total} judgments ({marked / max(1, total):.0%}) are marked, most of them ({most.marked}) by "
+    strictest = max(result.steps, key=lambda step: step.marked)
+    share = f"{marked} of {total} judgments ({marked / max(1, total):.0%})"
+    head = f"{share} are marked, most of them ({strictest.marked}) by "
     swaps = sum(step.swaps for step in result.steps)
     pairs = "pair" if swaps == 1 else "pairs"
     order = "the order of the systems stays" if not swaps else f"{swaps} {pairs} of systems changed order"
     order = "none is left" if marked >= total else order
-    return f"{head}{most.step}; {order}. {unchecked}".rstrip()
+    return f"{head}{strictest.step}; {order}. {unchecked}".rstrip()
 
 
-def _unchecked(result: Cleaned) -> str:
+def _describe_unapplied(result: Cleaned) -> str:
     """The steps that did not apply, and why; steps with the same reason together."""
     reasons: dict[str, list[str]] = {}
     for step in result.steps:
@@ -400,7 +403,7 @@ def preference_verdict(result: Comparison) -> str:
         return "There are no choices to compare systems by."
     parts = len({row.component for row in result.systems})
     rows = [row for row in result.systems if row.component == result.systems[0].component]
-    sentences = [_preferred(result, rows)]
+    sentences = [_describe_preference(result, rows)]
     if parts > 1:
         sentences.append(f"{parts} groups of systems were never compared with each other; nothing is said across them.")
     if result.rule == "published":
@@ -411,10 +414,10 @@ def preference_verdict(result: Comparison) -> str:
     return " ".join(sentences)
 
 
-def _preferred(result: Comparison, rows: Sequence[SystemPreference]) -> str:
+def _describe_preference(result: Comparison, rows: Sequence[SystemPreference]) -> str:
     first = rows[0]
-    known = not math.isnan(first.low)
-    interval = f" ({result.level:.0%} interval {first.low:.0%} to {first.high:.0%})" if known else ""
+    has_interval = not math.isnan(first.low)
+    interval = f" ({result.level:.0%} interval {first.low:.0%} to {first.high:.0%})" if has_interval else ""
     won = f"won {first.win_rate:.0%} of its choices{interval}."
     if len(rows) == 1:
         return f"{first.system} is the only system: it {won}"
@@ -441,6 +444,6 @@ _VERDICTS: Mapping[str, Callable[[Any], str]] = {
     "Cleaned": clean_verdict,
     "Combined": combine_verdict,
     "Comparison": preference_verdict,
-    **COMPARED,
+    **COMPARE_VERDICTS,
 }
 """By the name of the result's class: importing the classes would import everything."""

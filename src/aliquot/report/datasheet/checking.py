@@ -13,7 +13,7 @@ import polars as pl
 from aliquot.core.shown import Shown
 from aliquot.core.view import Column, View
 from aliquot.report.datasheet import forms
-from aliquot.report.datasheet.questions import SheetQuestion, questions, unknown_option
+from aliquot.report.datasheet.questions import SheetQuestion, load_questions, unknown_option
 from aliquot.report.datasheet.sheet import Answer, Datasheet
 
 # -- How many values a written scale has: "1-5", "1 to 100", "0, 25, ..., 100", "A better, B better, neither" --------
@@ -45,9 +45,9 @@ def read_scale(text: str) -> WrittenScale:
     (True, 11, 26)
     """
     plain = _LABEL.sub(" ", text).strip()
-    found = _RANGE.match(plain)
-    if found and not re.search(r"[,;|\n]", plain[found.end() :].replace("in steps", "")):
-        return WrittenScale(_range_size(found.group(1), found.group(2), plain[found.end() :]), is_range=True)
+    match = _RANGE.match(plain)
+    if match and not re.search(r"[,;|\n]", plain[match.end() :].replace("in steps", "")):
+        return WrittenScale(_range_size(match.group(1), match.group(2), plain[match.end() :]), is_range=True)
     values = _split_values(re.sub(r"\([^()]*\)", "", text))  # a comma inside brackets separates no values
     if any(value in _DOTS for value in values):
         return WrittenScale(_progression_size([value for value in values if value not in _DOTS]), is_range=True)
@@ -63,8 +63,8 @@ def _split_values(text: str) -> list[str]:
     return values
 
 
-def _range_size(low: str, high: str, rest: str) -> int | None:
-    step = _STEP.search(rest)
+def _range_size(low: str, high: str, after: str) -> int | None:
+    step = _STEP.search(after)
     if step is None and ("." in low or "." in high):
         return None
     return _count_steps(
@@ -171,8 +171,8 @@ class Check(Shown):
 def check(sheet: Datasheet) -> Check:
     """Check a datasheet: what is unanswered, and which answers break a rule of HEDS.
 
-    >>> from aliquot.report.datasheet.sheet import blank
-    >>> result = check(blank(["fluency"]).with_answer("3.2.1", "a dozen"))
+    >>> from aliquot.report.datasheet.sheet import make_blank_sheet
+    >>> result = check(make_blank_sheet(["fluency"]).with_answer("3.2.1", "a dozen"))
     >>> result.complete, result.answered, result.questions
     (False, 1, 45)
     >>> [finding.problem for finding in result.findings if finding.kind == "rule"]
@@ -180,22 +180,22 @@ def check(sheet: Datasheet) -> Check:
     """
     places = [(question, name) for question, name in sheet.places() if is_needed(sheet, question.number)]
     answered = sum(is_answered(question, sheet.answer(question.number, name)) for question, name in places)
-    found = [finding for question, name in sheet.places() for finding in _check_question(sheet, question, name)]
-    found += [finding for name in sheet.criterion_names for finding in _check_scale(sheet, name)]
-    found += list(_check_task(sheet))
+    findings = [finding for question, name in sheet.places() for finding in _check_question(sheet, question, name)]
+    findings += [finding for name in sheet.criterion_names for finding in _check_scale(sheet, name)]
+    findings += list(_check_task(sheet))
     if not sheet.criteria:
         remedy = "add a [[criterion]] with a name for each criterion that was judged"
-        found.append(Finding("4", None, RULE, "there is no criterion", remedy))
-    order = {place: at for at, place in enumerate([(q.number, name) for q, name in sheet.places()])}
-    found.sort(key=lambda finding: order.get((finding.question, finding.criterion), len(order)))
-    return Check(tuple(found), len(places), answered, sheet.name)
+        findings.append(Finding("4", None, RULE, "there is no criterion", remedy))
+    order = {place: index for index, place in enumerate([(q.number, name) for q, name in sheet.places()])}
+    findings.sort(key=lambda finding: order.get((finding.question, finding.criterion), len(order)))
+    return Check(tuple(findings), len(places), answered, sheet.name)
 
 
 def is_needed(sheet: Datasheet, number: str) -> bool:
     """Return whether a question asks for an answer: 3.3.8 does not where annotators choose the place themselves."""
     if number != _CONDITIONS:
         return True
-    return sheet.answer(_PLACE).chosen != questions()[_PLACE].labels[:1]
+    return sheet.answer(_PLACE).chosen != load_questions()[_PLACE].labels[:1]
 
 
 def is_answered(question: SheetQuestion, answer: Answer) -> bool:
@@ -234,19 +234,19 @@ def _check_choice(question: SheetQuestion, answer: Answer) -> Iterator[tuple[Fin
     if question.details == "always" and not answer.text.strip():
         yield RULE, "the details are missing", _details_remedy(question)
     for label in answer.chosen:
-        if question.option(label) is None:
+        if question.find_option(label) is None:
             yield RULE, str(unknown_option(question, label)), "write the option as HEDS has it"
     chosen = [option for option in question.options if option.label in answer.chosen]
     if question.kind == "one" and len(answer.chosen) > 1:
         yield RULE, f"{len(answer.chosen)} options are chosen where one is meant", "keep one and explain in the details"
-    other = next((option for option in chosen if option.other), None)
-    if other is not None and question.details != "always" and not answer.text.strip():
-        yield RULE, f"'{other.label}' is chosen but not explained", f'say more in "{question.number} details"'
-    alone = next((option for option in chosen if option.exclusive), None)
+    other_option = next((option for option in chosen if option.other), None)
+    if other_option is not None and question.details != "always" and not answer.text.strip():
+        yield RULE, f"'{other_option.label}' is chosen but not explained", f'say more in "{question.number} details"'
+    exclusive_option = next((option for option in chosen if option.exclusive), None)
     beside = [option for option in chosen if not option.exclusive and not option.other]
-    if alone is not None and beside:
-        yield RULE, f"'{alone.label}' is chosen beside '{beside[0].label}'", "keep one of the two"
-    if question.expected is not None and other is None:
+    if exclusive_option is not None and beside:
+        yield RULE, f"'{exclusive_option.label}' is chosen beside '{beside[0].label}'", "keep one of the two"
+    if question.expected is not None and other_option is None:
         yield from _check_pairs(question, answer)
 
 
@@ -271,12 +271,12 @@ def _check_scale(sheet: Datasheet, name: str) -> Iterator[Finding]:
     look = sheet.answer(_LOOK, name).chosen
     without = {
         number: absent
-        for number, given, absent in (
+        for number, text, absent in (
             (_SIZE, size, forms.is_not_applicable(size)),
             (_VALUES, values, forms.is_not_applicable(values)),
-            (_LOOK, look, questions()[_LOOK].labels[3] in look),
+            (_LOOK, look, load_questions()[_LOOK].labels[3] in look),
         )
-        if given
+        if text
     }
     if len(set(without.values())) > 1:
         absent = next(number for number, is_absent in without.items() if is_absent)
@@ -300,12 +300,12 @@ def _check_scale(sheet: Datasheet, name: str) -> Iterator[Finding]:
 
 def _check_values(name: str, size: str, values: str) -> Iterator[Finding]:
     """The list or range of 4.3.4 has the size of 4.3.3."""
-    wanted = forms.parse_whole_number(size)
+    stated_size = forms.parse_whole_number(size)
     if not values or forms.is_not_applicable(values):
         return
     scale = read_scale(values)
-    if wanted is not None and scale.size is not None and scale.size != wanted:
-        problem = f"{scale.size} value{'s' * (scale.size != 1)} where {_SIZE} says {wanted}"
+    if stated_size is not None and scale.size is not None and scale.size != stated_size:
+        problem = f"{scale.size} value{'s' * (scale.size != 1)} where {_SIZE} says {stated_size}"
         remedy = "list them with commas or give a range (1-5); names of values in brackets"
         yield Finding(_VALUES, name, RULE, problem, remedy)
     if size.casefold() == "continuous" and not scale.is_range and scale.size is not None:
@@ -315,10 +315,10 @@ def _check_values(name: str, size: str, values: str) -> Iterator[Finding]:
 def _check_task(sheet: Datasheet) -> Iterator[Finding]:
     """Input, output and task constrain each other; HEDS says so for some tasks, as guidance."""
     inputs, outputs = sheet.answer("2.1").chosen, sheet.answer("2.2").chosen
-    for option in questions()["2.3"].options:
+    for option in load_questions()["2.3"].options:
         if option.label not in sheet.answer("2.3").chosen:
             continue
-        if inputs and option.input and not any(_fits(label, option.input) for label in inputs):
+        if inputs and option.input and not any(_is_usual_input(label, option.input) for label in inputs):
             problem = f"'{option.label}' usually takes {' or '.join(option.input)} as input, 2.1 says otherwise"
             yield Finding("2.3", None, ADVICE, problem, "check 2.1 and 2.3")
         if outputs and option.output_not_text and all(label.startswith("text:") for label in outputs):
@@ -326,7 +326,7 @@ def _check_task(sheet: Datasheet) -> Iterator[Finding]:
             yield Finding("2.3", None, ADVICE, problem, "check 2.2 and 2.3")
 
 
-def _fits(label: str, wanted: tuple[str, ...]) -> bool:
-    return label in (*wanted, "multi-modal", "other (please specify)") or (
-        "text: *" in wanted and label.startswith("text:")
+def _is_usual_input(label: str, accepted: tuple[str, ...]) -> bool:
+    return label in (*accepted, "multi-modal", "other (please specify)") or (
+        "text: *" in accepted and label.startswith("text:")
     )

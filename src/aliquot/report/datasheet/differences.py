@@ -55,12 +55,12 @@ class SheetDiff(Shown):
     def views(self) -> Sequence[View]:
         """Return the views `differences` and `summary`, and as a detail `answers`: all questions that are answered."""
         return (
-            self._table("differences", self.differences),
-            self._table("answers", [row for row in self.rows if row.state != OPEN], detail=True),
+            self._make_view("differences", self.differences),
+            self._make_view("answers", [row for row in self.rows if row.state != OPEN], detail=True),
             View("summary", intro=(self.summary,)),
         )
 
-    def _table(self, name: str, rows: Sequence[Difference], *, detail: bool = False) -> View:
+    def _make_view(self, name: str, rows: Sequence[Difference], *, detail: bool = False) -> View:
         columns = (
             Column("question", lambda row: f"{_MARKS[row.state]} {row.question} {row.title}", "text"),
             *([Column("criterion", kind="name")] if any(row.criterion for row in rows) else []),
@@ -102,70 +102,71 @@ def diff(original: Datasheet, reproduction: Datasheet, *, match: Mapping[str, st
         reproduction: the other.
         match: criteria that go by another name in the reproduction: original name -> its name there.
 
-    >>> from aliquot.report.datasheet.sheet import blank
-    >>> old, new = blank().with_answer("3.2.1", 10), blank().with_answer("3.2.1", 12)
+    >>> from aliquot.report.datasheet.sheet import make_blank_sheet
+    >>> old, new = make_blank_sheet().with_answer("3.2.1", 10), make_blank_sheet().with_answer("3.2.1", 12)
     >>> [(row.question, row.original, row.reproduction) for row in diff(old, new).differences]
     [('3.2.1', '10', '12')]
     """
     partner = _match_criteria(original, reproduction, dict(match or {}))
-    taken = set(partner.values())
+    matched = set(partner.values())
     rows = [
-        _row(
+        _compare_answers(
             question,
             name,
             original.answer(question.number, name),
-            _answer(reproduction, question.number, name, partner),
+            _find_partner_answer(reproduction, question.number, name, partner),
         )
         for question, name in original.places()
     ]
     extra = [
-        _row(question, name, NOTHING, reproduction.answer(question.number, name))
+        _compare_answers(question, name, NOTHING, reproduction.answer(question.number, name))
         for question, name in reproduction.places()
-        if name is not None and name not in taken
+        if name is not None and name not in matched
     ]
-    at = next((at for at, row in enumerate(rows) if row.question.startswith("5")), len(rows))
-    return SheetDiff((*rows[:at], *extra, *rows[at:]), original.name, reproduction.name)
+    end = next((end for end, row in enumerate(rows) if row.question.startswith("5")), len(rows))
+    return SheetDiff((*rows[:end], *extra, *rows[end:]), original.name, reproduction.name)
 
 
 def _match_criteria(original: Datasheet, reproduction: Datasheet, match: dict[str, str]) -> dict[str, str]:
     """Return the criterion of the reproduction that each of the original's is: named, or of the same name."""
-    for name, other in match.items():
+    for name, partner in match.items():
         original.criterion(name)
-        reproduction.criterion(other)
+        reproduction.criterion(partner)
     if len(set(match.values())) < len(match):
         raise OptionError(f"match {match}: two criteria cannot be the same one in the reproduction")
     by_fold = {name.casefold(): name for name in reproduction.criterion_names if name not in match.values()}
-    found = {
+    same_names = {
         name: by_fold[name.casefold()]
         for name in original.criterion_names
         if name not in match and name.casefold() in by_fold
     }
-    return found | match
+    return same_names | match
 
 
-def _answer(sheet: Datasheet, number: str, name: str | None, partner: Mapping[str, str]) -> Answer:
+def _find_partner_answer(sheet: Datasheet, number: str, name: str | None, partner: Mapping[str, str]) -> Answer:
     if name is None:
         return sheet.answer(number)
     return sheet.answer(number, partner[name]) if name in partner else NOTHING
 
 
-def _row(question: SheetQuestion, name: str | None, old: Answer, new: Answer) -> Difference:
+def _compare_answers(question: SheetQuestion, name: str | None, old: Answer, new: Answer) -> Difference:
     state: State
     if not old.given and not new.given:
         state = OPEN
     elif not new.given or not old.given:
         state = ONLY_ORIGINAL if old.given else ONLY_REPRODUCTION
     else:
-        state = SAME if _normalise(question, old) == _normalise(question, new) else CHANGED
-    return Difference(question.number, name, question.title, state, _text(question, old), _text(question, new))
+        state = SAME if _normalise_answer(question, old) == _normalise_answer(question, new) else CHANGED
+    texts = (_write_answer(question, answer) for answer in (old, new))
+    return Difference(question.number, name, question.title, state, *texts)
 
 
-def _normalise(question: SheetQuestion, answer: Answer) -> tuple[frozenset[str], str]:
+def _normalise_answer(question: SheetQuestion, answer: Answer) -> tuple[frozenset[str], str]:
     special = match_special_value(question, answer.text)
     return frozenset(answer.chosen), special or " ".join(answer.text.split())
 
 
-def _text(question: SheetQuestion, answer: Answer) -> str:
+def _write_answer(question: SheetQuestion, answer: Answer) -> str:
     if not question.options:
         return answer.text.strip()
     return "\n".join([*(f"[x] {label}" for label in answer.chosen), *([answer.text.strip()] if answer.text else [])])

@@ -23,7 +23,7 @@ from aliquot.stats.pairwise import pairwise_sums
 
 # -- From the data: outputs, judgments per output, scale, power ------------------------------------------------------
 
-_MAX_LISTED = 11
+MAX_LISTED = 11  # points of a scale that are written out
 _PERCENT_SCALES = ((0, 100), (1, 100))
 _ALPHA, _POWER = 0.05, 0.80
 
@@ -34,8 +34,8 @@ def is_control(table: pl.DataFrame) -> pl.Expr:
         return pl.lit(value=False)
     if table["control"].dtype == pl.Boolean:
         return pl.col("control").fill_null(value=False)
-    said = pl.col("control").cast(pl.String).str.strip_chars().str.to_lowercase()
-    return said.is_not_null() & ~said.is_in(["", "false", "0", "no"])
+    text = pl.col("control").cast(pl.String).str.strip_chars().str.to_lowercase()
+    return text.is_not_null() & ~text.is_in(["", "false", "0", "no"])
 
 
 def list_answers(judgments: Judgments) -> pl.DataFrame:
@@ -49,12 +49,12 @@ def count_outputs(data: EvalSet, human: str | None) -> dict[str, int]:
     if data.judgments is not None:
         table = list_answers(data.judgments)
         counts = table.group_by("system").agg(pl.col("item").n_unique().alias("n"))
-        found = dict(zip(counts["system"].to_list(), counts["n"].to_list(), strict=True))
+        counts_by_system = dict(zip(counts["system"].to_list(), counts["n"].to_list(), strict=True))
     elif human is not None:
-        found = dict(zip(data.systems, np.isfinite(data.scores[human]).sum(axis=0).tolist(), strict=True))
+        counts_by_system = dict(zip(data.systems, np.isfinite(data.scores[human]).sum(axis=0).tolist(), strict=True))
     else:
-        found = {}
-    return {system: found[system] for system in data.systems if found.get(system)}
+        counts_by_system = {}
+    return {system: counts_by_system[system] for system in data.systems if counts_by_system.get(system)}
 
 
 def count_planned_outputs(selection: Selection, systems: tuple[str, ...]) -> dict[str, int]:
@@ -72,11 +72,11 @@ def write_counts(per_system: dict[str, int], limit: int = 4) -> str:
     ('10', '10 (ref: 4)')
     """
     usual = Counter(per_system.values()).most_common(1)[0][0]
-    others = [f"{system}: {n}" for system, n in per_system.items() if n != usual]
-    if not others:
+    unusual = [f"{system}: {n}" for system, n in per_system.items() if n != usual]
+    if not unusual:
         return str(usual)
-    more = f"; {len(others) - limit} more, from {min(per_system.values())} to {max(per_system.values())}"
-    return f"{usual} ({'; '.join(others[:limit]).replace('(', '[').replace(')', ']')}{more * (len(others) > limit)})"
+    more = f"; {len(unusual) - limit} more, from {min(per_system.values())} to {max(per_system.values())}"
+    return f"{usual} ({'; '.join(unusual[:limit]).replace('(', '[').replace(')', ']')}{more * (len(unusual) > limit)})"
 
 
 def describe_judgments_per_output(judgments: Judgments, criterion: str | None = None) -> str:
@@ -107,7 +107,7 @@ class ObservedScale:
 
 
 def infer_scale(values: FloatArray, value_range: tuple[float, float] | None = None) -> ObservedScale | None:
-    """Tell the scale from the values people gave (all points of a short one, both ends of 0-100), or None where open.
+    """Infer the scale from the values (all points of a short one, both ends of 0-100), or None where open.
 
     >>> infer_scale(np.array([0.0, 66, 100])), infer_scale(np.array([3.0, 66, 98]))
     (ObservedScale(size='101', values='0-100'), None)
@@ -115,16 +115,16 @@ def infer_scale(values: FloatArray, value_range: tuple[float, float] | None = No
     values = values[np.isfinite(values)]
     if not len(values):
         return None
-    whole = bool((values == np.round(values)).all())
+    is_integer = bool((values == np.round(values)).all())
     low, high = value_range if value_range is not None else (float(values.min()), float(values.max()))
-    if not whole:
+    if not is_integer:
         return ObservedScale("continuous", f"{low:g} to {high:g}") if value_range is not None else None
     points = np.unique(values)
-    every = high - low + 1
-    if value_range is None and (low, high) not in _PERCENT_SCALES and not (1 < len(points) == every <= _MAX_LISTED):
+    size = high - low + 1
+    if value_range is None and (low, high) not in _PERCENT_SCALES and not (1 < len(points) == size <= MAX_LISTED):
         return None
-    written = ", ".join(f"{low + at:g}" for at in range(int(every))) if every <= _MAX_LISTED else f"{low:g}-{high:g}"
-    return ObservedScale(f"{int(every)}", written.replace("--", " to -"))
+    written = ", ".join(f"{low + index:g}" for index in range(int(size))) if size <= MAX_LISTED else f"{low:g}-{high:g}"
+    return ObservedScale(f"{int(size)}", written.replace("--", " to -"))
 
 
 def describe_detectable_difference(scores: FloatArray) -> str | None:
@@ -286,8 +286,8 @@ def _parse_signature(signature: str) -> tuple[str, dict[str, str]]:
 def is_about(result: VerbResult, criterion: str, criteria: Sequence[str]) -> bool:
     """Return whether a result is about a criterion: it names it, or it names none of the sheet's criteria."""
     mentioned = [_bare_name(result.fields[key]) for key in ("criterion", "human") if key in result.fields]
-    own = {_bare_name(name) for name in criteria}
-    return not own.intersection(mentioned) or _bare_name(criterion) in mentioned
+    criterion_names = {_bare_name(name) for name in criteria}
+    return not criterion_names.intersection(mentioned) or _bare_name(criterion) in mentioned
 
 
 def _bare_name(name: str) -> str:
@@ -319,10 +319,10 @@ def describe_significance(result: VerbResult) -> str | None:
         of_test = "t test from the estimator's covariance" if test == "estimator" else f"{test} test"
         published = fields.get("rule") == "published"
         pairs = "one-sided" if published else "two-sided"
-        many = "each pair alone" if published else _ADJUSTMENTS.get(fields.get("adjust", "bh"), "unadjusted")
+        adjustment = "each pair alone" if published else _ADJUSTMENTS.get(fields.get("adjust", "bh"), "unadjusted")
         return (
             f"differences of means with {document.level:.0%} intervals ({document.interval}); {pairs} {of_test}, "
-            f"{many}; clusters at alpha {fields.get('alpha', '0.05')} ({result.signature})"
+            f"{adjustment}; clusters at alpha {fields.get('alpha', '0.05')} ({result.signature})"
         )
     if result.verb == "compare":
         return f"preferences compared pair by pair, {fields.get('method', 'pairwise')} ({result.signature})"
@@ -347,9 +347,9 @@ def describe_agreement(result: VerbResult, criterion: str, criteria: Sequence[st
     if not isinstance(document, _Agreement):
         return None
     rows = [row for row in document.coefficients if row.value is not None]
-    own = [row for row in rows if row.kind == "criterion" and _bare_name(str(row.group)) == _bare_name(criterion)]
-    whole = [row for row in rows if row.kind == "all"] if len(criteria) == 1 else []
-    values = [_write_coefficient(row, document.level) for row in own or whole]
+    matches = [row for row in rows if row.kind == "criterion" and _bare_name(str(row.group)) == _bare_name(criterion)]
+    overall = [row for row in rows if row.kind == "all"] if len(criteria) == 1 else []
+    values = [_write_coefficient(row, document.level) for row in matches or overall]
     if not values:
         return None
     if any("[" in value for value in values):
@@ -419,8 +419,8 @@ class Evidence:
             return None
         if not judgments.criteria:
             return judgments
-        kept = judgments.table.filter(pl.col("criterion") == name)
-        return Judgments(kept) if kept.height else None
+        table = judgments.table.filter(pl.col("criterion") == name)
+        return Judgments(table) if table.height else None
 
 
 def list_judgment_protocols(judgments: Judgments | None) -> list[str]:

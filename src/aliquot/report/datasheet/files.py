@@ -25,9 +25,9 @@ from aliquot.report.datasheet.questions import (
     VERSION,
     SheetQuestion,
     SheetSection,
-    find,
-    questions,
-    sections,
+    find_question,
+    load_questions,
+    load_sections,
 )
 from aliquot.report.datasheet.sheet import NOTHING, Answer, Criterion, Datasheet, make_answer
 
@@ -46,7 +46,7 @@ _HEAD = f"""\
 """
 
 
-def save(sheet: Datasheet, path: str | Path, *, force: bool = False) -> None:
+def save_sheet(sheet: Datasheet, path: str | Path, *, force: bool = False) -> None:
     """Write a sheet as TOML, or as JSON by its ending; an existing file is only replaced with `force`."""
     path = Path(path)
     ending = Path(resolve_ending(path, "sheet.toml")).suffix
@@ -64,21 +64,21 @@ def save(sheet: Datasheet, path: str | Path, *, force: bool = False) -> None:
 
 def to_document(sheet: Datasheet) -> dict[str, Any]:
     """Return the sheet as plain values in the layout of the file; unanswered questions are left out."""
-    document: dict[str, Any] = {SHEET: _about(sheet)}
-    for section in sections():
+    document: dict[str, Any] = {SHEET: _list_sheet_fields(sheet)}
+    for section in load_sections():
         if section.per_criterion:
-            document[CRITERION] = [{"name": c.name} | _entries(section, c.answers) for c in sheet.criteria]
+            document[CRITERION] = [{"name": c.name} | _list_entries(section, c.answers) for c in sheet.criteria]
         else:
-            document[section.key] = _entries(section, sheet.answers)
+            document[section.key] = _list_entries(section, sheet.answers)
     return document
 
 
-def _about(sheet: Datasheet) -> dict[str, Any]:
+def _list_sheet_fields(sheet: Datasheet) -> dict[str, Any]:
     about = {"heds": VERSION, "signature": sheet.signature, "results": list(sheet.results)}
     return {key: value for key, value in about.items() if value}
 
 
-def _entries(section: SheetSection, answers: Mapping[str, Answer]) -> dict[str, Any]:
+def _list_entries(section: SheetSection, answers: Mapping[str, Answer]) -> dict[str, Any]:
     entries: dict[str, Any] = {}
     for question in section.questions:
         number, answer = question.number, answers.get(question.number, NOTHING)
@@ -101,8 +101,8 @@ def to_toml(sheet: Datasheet) -> str:
     "3.2.1" = "12"
     """
     parts = [_HEAD, f"[{SHEET}]"]
-    parts += [f"{key} = {_toml_value(value)}" for key, value in _about(sheet).items()]
-    for section in sections():
+    parts += [f"{key} = {_toml_value(value)}" for key, value in _list_sheet_fields(sheet).items()]
+    for section in load_sections():
         if not section.per_criterion:
             parts += ["", "", *_section_head(section, section.title), f"[{section.key}]"]
             parts += _section_lines(section, sheet.answers)
@@ -116,7 +116,8 @@ def to_toml(sheet: Datasheet) -> str:
 
 def _section_head(section: SheetSection, title: str) -> list[str]:
     rule = "# " + "=" * (_WIDTH - 2)
-    return [rule, _comment(f"{section.number} {title}"), *([_comment(section.note)] if section.note else []), rule]
+    texts = [f"{section.number} {title}", *([section.note] if section.note else [])]
+    return [rule, *map(_comment_out, texts), rule]
 
 
 def _section_lines(section: SheetSection, answers: Mapping[str, Answer]) -> Iterator[str]:
@@ -131,7 +132,7 @@ def _section_lines(section: SheetSection, answers: Mapping[str, Answer]) -> Iter
             indent + (how + question.help).strip(),
         ):
             wrapped = textwrap.wrap(text, _WIDTH - 2, subsequent_indent=indent, break_long_words=False)
-            yield from (_comment(line) for line in wrapped)
+            yield from (_comment_out(line) for line in wrapped)
         if question.options:
             yield from _option_lines(question, answer)
         else:
@@ -147,13 +148,13 @@ def _option_lines(question: SheetQuestion, answer: Answer) -> Iterator[str]:
         help_text = f"  # {option.help}" if option.help else ""
         yield f"{mark}{_toml_value(option.label)},{help_text}"
     for label in answer.chosen:
-        if question.option(label) is None:
+        if question.find_option(label) is None:
             yield f"  {_toml_value(label)},"
     yield "]"
     yield f'"{question.number}{DETAILS}" = {_toml_value(answer.text)}'
 
 
-def _comment(text: str) -> str:
+def _comment_out(text: str) -> str:
     return f"# {''.join(character for character in text if character.isprintable())}"
 
 
@@ -161,11 +162,11 @@ def _toml_value(value: str | list[str]) -> str:
     if isinstance(value, list):
         return f"[{', '.join(_toml_value(entry) for entry in value)}]"
     if "\n" in value:
-        return f'"""\n{_escaped(value, several_lines=True)}"""'
-    return f'"{_escaped(value, several_lines=False)}"'
+        return f'"""\n{_escape_toml(value, several_lines=True)}"""'
+    return f'"{_escape_toml(value, several_lines=False)}"'
 
 
-def _escaped(text: str, *, several_lines: bool) -> str:
+def _escape_toml(text: str, *, several_lines: bool) -> str:
     text = text.replace("\\", "\\\\")
     # Between three quotes one or two may stand as they are, even last (TOML 1.0): only a third would end the string.
     text = text.replace('"""', '""\\"') if several_lines else text.replace('"', '\\"')
@@ -189,7 +190,7 @@ def load(path: str | Path) -> Datasheet:
         raise FormatError(
             f"{path}: a datasheet has tables such as [paper] and [[criterion]]; start one with `aliquot datasheet new`"
         )
-    return _Reader(path, text).sheet(document)
+    return _SheetReader(path, text).read_sheet(document)
 
 
 def _parse_toml(text: str, path: str | Path) -> Any:
@@ -197,8 +198,8 @@ def _parse_toml(text: str, path: str | Path) -> Any:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         message = str(error)
-        found = re.search(r"\(at line (\d+), column (\d+)\)", message)
-        where = f"{path} line {found.group(1)}, column {found.group(2)}" if found else f"{path} (at its end)"
+        match = re.search(r"\(at line (\d+), column (\d+)\)", message)
+        where = f"{path} line {match.group(1)}, column {match.group(2)}" if match else f"{path} (at its end)"
         reason = re.sub(r" ?\((at line|at end).*\)$", "", message)
         raise FormatError(
             f"{where}: not valid TOML ({reason}); put texts in quotes, options end with a comma"
@@ -223,111 +224,109 @@ def _parse_json(text: str, path: str | Path) -> Any:
     return decode_json(text, str(path), "correct it")
 
 
-class _Reader:
+class _SheetReader:
     """Turns a document into a sheet; every error names the file and, where it can be found, the line."""
 
     def __init__(self, path: str | Path, text: str) -> None:
         self.path = path
         self.lines = text.splitlines()
 
-    def sheet(self, document: Mapping[str, Any]) -> Datasheet:
-        known = [SHEET, *(section.key for section in sections())]
+    def read_sheet(self, document: Mapping[str, Any]) -> Datasheet:
+        tables = [SHEET, *(section.key for section in load_sections())]
         answers: dict[str, Answer] = {}
         for key, table in document.items():
-            if key not in known:
-                raise self._error(str(key), str(unknown_name("table", key, known)))
+            if key not in tables:
+                raise self._make_error(str(key), str(unknown_name("table", key, tables)))
             if key in (SHEET, CRITERION):
                 continue
-            found = self._answers(self._table(table, key), per_criterion=False)
-            twice = next((number for number in found if number in answers), None)
+            table_answers = self._read_answers(self._read_table(table, key), per_criterion=False)
+            twice = next((number for number in table_answers if number in answers), None)
             if twice is not None:
-                raise self._error(twice, f"question {twice} is answered in two tables; keep one")
-            answers |= found
-        about = self._about(document.get(SHEET) or {})
-        criteria = self._criteria(document.get(CRITERION) or [])
+                raise self._make_error(twice, f"question {twice} is answered in two tables; keep one")
+            answers |= table_answers
+        about = self._read_sheet_fields(document.get(SHEET) or {})
+        criteria = self._read_criteria(document.get(CRITERION) or [])
         try:
             return Datasheet(answers, criteria, name=Path(self.path).stem, **about)
         except AliquotError as error:
             raise FormatError(f"{self.path}: {error}") from None
 
-    def _about(self, table: Any) -> dict[str, Any]:
-        about = self._table(table, SHEET)
+    def _read_sheet_fields(self, table: Any) -> dict[str, Any]:
+        about = self._read_table(table, SHEET)
         version = str(about.get("heds", VERSION))
         if version != VERSION:
-            raise self._error("heds", f"the sheet is of HEDS {version}; aliquot knows HEDS {VERSION}")
+            raise self._make_error("heds", f"the sheet is of HEDS {version}; aliquot knows HEDS {VERSION}")
         results = about.get("results", [])
         results = [results] if isinstance(results, str) else results
         if not isinstance(results, list) or not all(isinstance(result, str) for result in results):
-            raise self._error("results", "results should be a list of signatures in quotes")
+            raise self._make_error("results", "results should be a list of signatures in quotes")
         return {"signature": str(about.get("signature", "")), "results": tuple(results)}
 
-    def _criteria(self, tables: Any) -> tuple[Criterion, ...]:
+    def _read_criteria(self, tables: Any) -> tuple[Criterion, ...]:
         if isinstance(tables, dict):
-            raise self._error(CRITERION, "a criterion stands in double brackets: write [[criterion]]")
+            raise self._make_error(CRITERION, "a criterion stands in double brackets: write [[criterion]]")
         if not isinstance(tables, list):
-            raise self._error(CRITERION, "criterion should be a list of tables: [[criterion]]")
+            raise self._make_error(CRITERION, "criterion should be a list of tables: [[criterion]]")
         criteria = []
-        for at, table in enumerate(tables, start=1):
-            fields = dict(self._table(table, CRITERION))
-            name = str(fields.pop("name", "")).strip() or f"criterion {at}"
-            criteria.append(Criterion(name, self._answers(fields, per_criterion=True)))
+        for number, table in enumerate(tables, start=1):
+            fields = dict(self._read_table(table, CRITERION))
+            name = str(fields.pop("name", "")).strip() or f"criterion {number}"
+            criteria.append(Criterion(name, self._read_answers(fields, per_criterion=True)))
         return tuple(criteria)
 
-    def _answers(self, table: Mapping[str, Any], *, per_criterion: bool) -> dict[str, Answer]:
+    def _read_answers(self, table: Mapping[str, Any], *, per_criterion: bool) -> dict[str, Answer]:
         parts: dict[str, dict[str, Any]] = {}
         for key, value in table.items():
-            number, kind = self._split(str(key))
-            question = questions()[number]
+            number, kind = self._split_key(str(key))
+            question = load_questions()[number]
             if question.per_criterion != per_criterion:
                 where = "a [[criterion]]" if question.per_criterion else f"[{question.section}]"
-                raise self._error(str(key), f"question {number} belongs to {where}; move it there")
+                raise self._make_error(str(key), f"question {number} belongs to {where}; move it there")
             parts.setdefault(number, {})[kind] = value
-        return {number: self._answer(questions()[number], given) for number, given in parts.items()}
+        return {number: self._read_answer(load_questions()[number], fields) for number, fields in parts.items()}
 
-    def _split(self, key: str) -> tuple[str, str]:
+    def _split_key(self, key: str) -> tuple[str, str]:
         number, _, kind = key.strip().partition(" ")
         kind = kind.strip()
         try:
-            find(number)
+            find_question(number)
         except AliquotError as error:
-            raise self._error(key, str(error)) from None
+            raise self._make_error(key, str(error)) from None
         if kind not in ("", DETAILS.strip(), FROM.strip()):
-            raise self._error(key, str(unknown_name("entry", kind, ["details", "from"], f"of question {number}")))
+            raise self._make_error(key, str(unknown_name("entry", kind, ["details", "from"], f"of question {number}")))
         return number, kind
 
-    def _answer(self, question: SheetQuestion, given: Mapping[str, Any]) -> Answer:
+    def _read_answer(self, question: SheetQuestion, fields: Mapping[str, Any]) -> Answer:
         number = question.number
-        texts = {kind: self._text(given.get(kind, ""), f"{number} {kind}") for kind in ("details", "from")}
-        value = given.get("", [] if question.options else "")
+        texts = {kind: self._read_text(fields.get(kind, ""), f"{number} {kind}") for kind in ("details", "from")}
+        value = fields.get("", [] if question.options else "")
         if isinstance(value, bool) or not isinstance(value, str | int | float | list):
-            raise self._error(number, f"the answer to {number} should be text in quotes, found {value!r}")
+            raise self._make_error(number, f"the answer to {number} should be text in quotes, found {value!r}")
         if isinstance(value, list):
-            value = [self._text(entry, number) for entry in value]
+            value = [self._read_text(entry, number) for entry in value]
         try:
             return make_answer(question, value, texts["details"], texts["from"])
         except AliquotError as error:
-            raise self._error(number, str(error)) from None
+            raise self._make_error(number, str(error)) from None
 
-    def _text(self, value: Any, key: str) -> str:
+    def _read_text(self, value: Any, key: str) -> str:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise self._error(key.partition(" ")[0], f"{key.strip()} should be text in quotes, found {value!r}")
+            raise self._make_error(key.partition(" ")[0], f"{key.strip()} should be text in quotes, found {value!r}")
         return str(value)
 
-    def _table(self, value: Any, key: str) -> Mapping[str, Any]:
+    def _read_table(self, value: Any, key: str) -> Mapping[str, Any]:
         if value in ("", None):  # YAML: a key with nothing below it
             return {}
         if not isinstance(value, dict):
-            raise self._error(key, f"'{key}' should be a table with questions in it, found {value!r}")
+            raise self._make_error(key, f"'{key}' should be a table with questions in it, found {value!r}")
         return value
 
-    def _error(self, key: str, message: str) -> FormatError:
+    def _make_error(self, key: str, message: str) -> FormatError:
         name = re.escape(key)
         as_key = rf"""\s*-?\s*["']?{name}(?:{DETAILS}|{FROM})?["']?\s*[=:]"""
         as_table = rf"""\s*\[+\s*["']?{name}["']?\s*\]"""
-        found = (
-            at for pattern in (as_key, as_table) for at, text in enumerate(self.lines, 1) if re.match(pattern, text)
-        )
-        line = next(found, None)
+        keys_first = ((pattern, *line) for pattern in (as_key, as_table) for line in enumerate(self.lines, start=1))
+        line = next((number for pattern, number, text in keys_first if re.match(pattern, text)), None)
         return FormatError(f"{self.path}{f' line {line}' if line else ''}: {message}")
 
 
@@ -336,5 +335,5 @@ def find_own_comments(path: str | Path) -> list[str]:
     text = decode_text(read_bytes(path), path)
     ours = {line.strip() for line in to_toml(load(path)).splitlines()}
     bare = {line.removeprefix("#").strip() for line in ours}
-    found = (line.strip() for line in text.splitlines())
-    return [line for line in found if line.startswith("#") and line not in ours and line.lstrip("# ") not in bare]
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line.startswith("#") and line not in ours and line.lstrip("# ") not in bare]

@@ -30,14 +30,16 @@ def languages_by_code() -> dict[str, tuple[str, ...]]:
 
 
 @cache
-def _by_name() -> dict[str, str]:
+def _codes_by_name() -> dict[str, str]:
     return {name.casefold(): code for code, names in languages_by_code().items() for name in names}
 
 
-def unknown_languages(text: str) -> list[tuple[str, str | None]]:
+def find_unknown_languages(text: str) -> list[tuple[str, str | None]]:
     """Return what is not a full ISO 639-1 name in a list of languages, each with the name that may be meant.
 
-    >>> unknown_languages("Czech, Chinese (Traditional), Cebuano (ceb), Germn")  # brackets qualify or hold another code
+    Brackets qualify a name or hold another code.
+
+    >>> find_unknown_languages("Czech, Chinese (Traditional), Cebuano (ceb), Germn")
     [('Germn', 'German')]
     """
     shielded = _BRACKETS.sub(lambda found: _SEPARATOR.sub(" ", found.group(0)), text)
@@ -51,7 +53,7 @@ def unknown_languages(text: str) -> list[tuple[str, str | None]]:
 def _is_language(name: str) -> bool:
     bare = _BRACKETS.sub("", name).strip().casefold()
     codes = [inside.strip() for inside in _BRACKETS.findall(name)]
-    return bare in _by_name() or (bool(bare) and any(re.fullmatch("[a-z]{3}", code) for code in codes))
+    return bare in _codes_by_name() or (bool(bare) and any(re.fullmatch("[a-z]{3}", code) for code in codes))
 
 
 def _guess_language(name: str) -> str | None:
@@ -68,8 +70,8 @@ def find_language_pair(name: str) -> tuple[str, str] | None:
     >>> find_language_pair("wmt22-da-de-en") is None  # Danish to German, or German to English judged by DA?
     True
     """
-    found = re.findall(r"(?<![a-zA-Z])(?=([a-z]{2})-([a-z]{2})(?![a-zA-Z]))", name)
-    pairs = {(a, b) for a, b in found if a in languages_by_code() and b in languages_by_code() and a != b}
+    codes = re.findall(r"(?<![a-zA-Z])(?=([a-z]{2})-([a-z]{2})(?![a-zA-Z]))", name)
+    pairs = {(a, b) for a, b in codes if a in languages_by_code() and b in languages_by_code() and a != b}
     if len(pairs) != 1:
         return None
     ((source, target),) = pairs
@@ -90,8 +92,8 @@ _YES_NO = re.compile(r"(yes|no)\b[\s.,:;–—-]*(.*)", re.IGNORECASE | re.DOTAL
 def match_special_value(question: SheetQuestion, text: str) -> str | None:
     """Return the special value (N/A, No, ...) that a text is, whatever its case and a full stop behind it.
 
-    >>> from aliquot.report.datasheet.questions import questions
-    >>> match_special_value(questions()["2.4"], " n/a. "), match_special_value(questions()["2.4"], "English")
+    >>> from aliquot.report.datasheet.questions import load_questions
+    >>> match_special_value(load_questions()["2.4"], " n/a. "), match_special_value(load_questions()["2.4"], "English")
     ('N/A', None)
     """
     bare = text.strip().rstrip(".").strip("'\"‘’").casefold()
@@ -99,7 +101,7 @@ def match_special_value(question: SheetQuestion, text: str) -> str | None:
 
 
 def is_not_applicable(text: str) -> bool:
-    """Tell whether a text says N/A.
+    """Return whether a text says N/A.
 
     >>> is_not_applicable("n/a"), is_not_applicable("none")
     (True, False)
@@ -113,15 +115,15 @@ def parse_whole_number(text: str) -> int | None:
     >>> parse_whole_number("460 (refA: 120)"), parse_whole_number("about 460"), parse_whole_number("-3")
     (460, None, None)
     """
-    found = _WHOLE.fullmatch(text.strip())
-    return int(found.group(1)) if found and found.group(1).isascii() else None
+    match = _WHOLE.fullmatch(text.strip())
+    return int(match.group(1)) if match and match.group(1).isascii() else None
 
 
 def find_fault(question: SheetQuestion, text: str) -> Fault | None:
     """Return what is wrong with a text that answers this question, or None.
 
-    >>> from aliquot.report.datasheet.questions import questions
-    >>> find_fault(questions()["3.2.1"], "a dozen")
+    >>> from aliquot.report.datasheet.questions import load_questions
+    >>> find_fault(load_questions()["3.2.1"], "a dozen")
     ("'a dozen' is not a whole number", 'write a whole number of 1 or more; remarks may follow in brackets')
     """
     if match_special_value(question, text) is not None or not question.form:
@@ -129,29 +131,29 @@ def find_fault(question: SheetQuestion, text: str) -> Fault | None:
     return _FORMS[question.form](text.strip())
 
 
-def _integer(text: str) -> Fault | None:
+def _check_integer(text: str) -> Fault | None:
     number = parse_whole_number(text)
     if number is None or number < 1:
-        return f"'{_short(text)}' is not a whole number" + (" of 1 or more" if number == 0 else ""), (
+        return f"'{_shorten_text(text)}' is not a whole number" + (" of 1 or more" if number == 0 else ""), (
             "write a whole number of 1 or more; remarks may follow in brackets"
         )
     return None
 
 
-def _link(text: str) -> Fault | None:
+def _check_link(text: str) -> Fault | None:
     if _LINK.search(text):
         return None
     return "there is no link in it", "add a web address or a DOI, or the word that HEDS has for this case"
 
 
-def _contact(text: str) -> Fault | None:
+def _check_contact(text: str) -> Fault | None:
     if re.search(r"\S+\s?(@|\[at\]|\(at\))\s?\S+", text):
         return None
     return "there is no e-mail address in it", "add name, affiliation and e-mail address"
 
 
-def _languages(text: str) -> Fault | None:
-    unknown = unknown_languages(text)
+def _check_languages(text: str) -> Fault | None:
+    unknown = find_unknown_languages(text)
     if not unknown:
         return None
     names = ", ".join(f"'{name}'" + (f" (did you mean '{guess}'?)" if guess else "") for name, guess in unknown)
@@ -160,48 +162,48 @@ def _languages(text: str) -> Fault | None:
     )
 
 
-def _yes_no(text: str) -> Fault | None:
-    found = _YES_NO.fullmatch(text)
-    if found is None:
+def _check_yes_no(text: str) -> Fault | None:
+    match = _YES_NO.fullmatch(text)
+    if match is None:
         return "it begins with neither Yes nor No", "write No, or Yes with the registry and a link"
-    if found.group(1).casefold() == "yes" and not found.group(2).strip():
+    if match.group(1).casefold() == "yes" and not match.group(2).strip():
         return "Yes, but not where", "add the name of the registry and a link"
     return None
 
 
-def _power(text: str) -> Fault | None:
+def _check_power(text: str) -> Fault | None:
     if re.search(r"\d", text):
         return None
     return "there is no number in it", "give the power and the program that computed it (`aliquot plan` does)"
 
 
-def _size(text: str) -> Fault | None:
+def _check_size(text: str) -> Fault | None:
     if parse_whole_number(text):
         return None
     return (
-        f"'{_short(text)}' is no size",
+        f"'{_shorten_text(text)}' is no size",
         "write a whole number, 'continuous', or N/A without a rating instrument",
     )
 
 
-def _values(_text: str) -> Fault | None:
+def _check_values(_text: str) -> Fault | None:
     return None  # what it must be depends on 4.3.3, see checking
 
 
-def _short(text: str, width: int = 40) -> str:
+def _shorten_text(text: str, width: int = 40) -> str:
     line = " ".join(text.split())
     return line if len(line) <= width else f"{line[: width - 3]}..."
 
 
 _FORMS: Mapping[str, Callable[[str], Fault | None]] = {
-    "integer": _integer,
-    "link": _link,
-    "contact": _contact,
-    "languages": _languages,
-    "yes_no": _yes_no,
-    "power": _power,
-    "size": _size,
-    "values": _values,
+    "integer": _check_integer,
+    "link": _check_link,
+    "contact": _check_contact,
+    "languages": _check_languages,
+    "yes_no": _check_yes_no,
+    "power": _check_power,
+    "size": _check_size,
+    "values": _check_values,
 }
 
 ADVICE = frozenset({"power"})

@@ -23,15 +23,13 @@ from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset
 from aliquot.report.datasheet import facts
 from aliquot.report.datasheet.facts import Evidence, as_sentence, list_judgment_protocols
 from aliquot.report.datasheet.forms import find_language_pair
-from aliquot.report.datasheet.protocol_facts import fill_collection, fill_instrument, find_preset
-from aliquot.report.datasheet.questions import questions
-from aliquot.report.datasheet.sheet import Datasheet, blank
+from aliquot.report.datasheet.protocol_facts import Filled, fill_collection, fill_instrument, find_preset
+from aliquot.report.datasheet.questions import load_questions
+from aliquot.report.datasheet.sheet import Datasheet, make_blank_sheet
 from aliquot.sampling.methods import lookup
 from aliquot.sampling.summary import effect
 from aliquot.stats.arrays import FloatArray
 
-Filled = tuple[str, str | list[str], str, str]
-"""Question number, answer, details, where it comes from."""
 DATA, JUDGMENTS, SELECTION, RESULTS = "the data", "the judgments", "the selection", "results of other verbs"
 _NAMELESS = "criterion 1"
 
@@ -88,7 +86,7 @@ def new(
     names = tuple(criteria) if criteria is not None else _criterion_names(described, score)
     read = tuple(facts.read_result(result) for result in results)
     evidence = Evidence(described, score, selection, read, value_range, names, protocol)
-    sheet = blank(names or (_NAMELESS,))
+    sheet = make_blank_sheet(names or (_NAMELESS,))
     for number, value, details, source in fill_experiment(evidence):
         sheet = sheet.with_answer(number, value, details=details, source=source)
     for name in names:
@@ -103,7 +101,7 @@ def new(
         ),
         results=(*made_by, *(result.signature for result in read)),
         name="datasheet" if data is None else data.name,
-        notes=(*notes, *_notes(evidence, sheet)),
+        notes=(*notes, *_list_gaps(evidence, sheet)),
     )
 
 
@@ -112,20 +110,20 @@ def _keep_selected(data: EvalSet, selection: Selection) -> EvalSet:
     chosen = data.keep(items=list(selection.ids))
     if chosen.judgments is None or selection.systems is None:
         return chosen
-    asked = [(str(i), s) for i, names in zip(selection.ids, selection.systems, strict=True) for s in names]
-    wanted = pl.DataFrame(asked, schema={"_item": pl.String, "system": pl.String}, orient="row")
+    pairs = [(str(i), s) for i, names in zip(selection.ids, selection.systems, strict=True) for s in names]
+    selected = pl.DataFrame(pairs, schema={"_item": pl.String, "system": pl.String}, orient="row")
     table = chosen.judgments.table.with_columns(pl.col("item").cast(pl.String).alias("_item"))
-    kept = table.join(wanted, on=["_item", "system"], how="semi", maintain_order="left").drop("_item")
-    return replace(chosen, judgments=Judgments(kept))
+    table = table.join(selected, on=["_item", "system"], how="semi", maintain_order="left").drop("_item")
+    return replace(chosen, judgments=Judgments(table))
 
 
 def _keep_protocol(data: EvalSet, protocol: str) -> EvalSet:
     table = None if data.judgments is None else data.judgments.table
     if table is None or "protocol" not in table.columns:
         raise DataError(f"{data.name}: the judgments name no protocol; leave out --protocol / protocol=")
-    known = table["protocol"].drop_nulls().unique(maintain_order=True).to_list()
-    if protocol not in known:
-        raise unknown_name("protocol", protocol, known)
+    protocols = table["protocol"].drop_nulls().unique(maintain_order=True).to_list()
+    if protocol not in protocols:
+        raise unknown_name("protocol", protocol, protocols)
     return replace(data, judgments=Judgments(table.filter(pl.col("protocol") == protocol)))
 
 
@@ -138,7 +136,7 @@ def _criterion_names(data: EvalSet | None, human: str | None) -> tuple[str, ...]
     return tuple(criteria) or (tuple(named) if len(named) == 1 else (human,) if human else ())
 
 
-def _notes(evidence: Evidence, sheet: Datasheet) -> Iterator[str]:
+def _list_gaps(evidence: Evidence, sheet: Datasheet) -> Iterator[str]:
     judgments = evidence.judgments
     if evidence.data is None:
         return
@@ -176,56 +174,57 @@ def fill_experiment(evidence: Evidence) -> Iterator[Filled]:
         for number, language in zip(("2.4", "2.5"), languages, strict=True):
             yield number, language, "", f"the name '{evidence.data.name}'"
     if evidence.data is not None:
-        yield from _sample(evidence, evidence.data)
-    yield from _power(evidence)
+        yield from _fill_sample(evidence, evidence.data)
+    yield from _fill_power(evidence)
     if evidence.judgments is not None:
         if evidence.judgments.annotators:
             yield "3.2.1", str(len(evidence.judgments.annotators)), "", JUDGMENTS
-        yield from _quality(evidence, evidence.judgments)
+        yield from _fill_quality(evidence, evidence.judgments)
         preset = find_preset(evidence.judgments)
         yield from fill_collection(preset) if preset is not None else ()
 
 
-def _sample(evidence: Evidence, data: EvalSet) -> Iterator[Filled]:
+def _fill_sample(evidence: Evidence, data: EvalSet) -> Iterator[Filled]:
     counts, source = facts.count_outputs(data, evidence.human), JUDGMENTS if data.judgments else DATA
     if not counts and evidence.selection is not None:
         counts, source = facts.count_planned_outputs(evidence.selection, data.systems), SELECTION
     if counts:
         yield "3.1.1", facts.write_counts(counts), "", source
     if evidence.selection is not None:
-        yield "3.1.2", [_way_of_choosing(evidence.selection)], _how_chosen(evidence.selection, data), SELECTION
+        details = _describe_sampling(evidence.selection, data)
+        yield "3.1.2", [_match_sampling_option(evidence.selection)], details, SELECTION
     elif counts:
         judged = max(counts.values())
         text = f"{len(counts)} systems; up to {judged} of the {data.n_items} items in the data were judged for each."
         yield "3.1.2", [], text, source
 
 
-def _way_of_choosing(selection: Selection) -> str:
+def _match_sampling_option(selection: Selection) -> str:
     """Return the option of 3.1.2 that a method of `select` is."""
-    at_random, stratified, *_, other = questions()["3.1.2"].labels
+    at_random, stratified, *_, other_way = load_questions()["3.1.2"].labels
     method, _ = lookup(parse_spec(selection.method).name)
     if selection.probability is None and method.name != "random":
-        return other
+        return other_way
     spread = selection.stratum is not None or method.name in ("stratified", "balanced", "incremental")
     return stratified if spread or selection.design.variance == "stratified" else at_random
 
 
-def _how_chosen(selection: Selection, data: EvalSet) -> str:
+def _describe_sampling(selection: Selection, data: EvalSet) -> str:
     method, _ = lookup(parse_spec(selection.method).name)
     share = f"{len(selection)} of {selection.population} items, by aliquot select, method {selection.method}"
     parts = [f"{share} ({method.summary.rstrip('.')})"]
     probability = selection.probability
     if probability is not None and len(probability):
         low, high = float(probability.min()), float(probability.max())
-        known = f"{low:.3g}" if np.isclose(low, high) else f"{low:.3g} to {high:.3g}"
-        parts.append(f"each item's inclusion probability is known: {known}")
+        probabilities = f"{low:.3g}" if np.isclose(low, high) else f"{low:.3g} to {high:.3g}"
+        parts.append(f"each item's inclusion probability is known: {probabilities}")
     same = "the same items for all" if selection.systems is None else "a draw of its own for each of the"
     parts.append(f"{same} {data.n_systems} systems")
     parts.append(effect(selection))
     return "; ".join(parts) + "." + (f" {selection.signature}" if selection.signature else "")
 
 
-def _power(evidence: Evidence) -> Iterator[Filled]:
+def _fill_power(evidence: Evidence) -> Iterator[Filled]:
     planned = [text for result in evidence.results if (text := facts.describe_power(result)) is not None]
     if planned:
         yield "3.1.3", " ".join(planned), "", "a result of aliquot plan"
@@ -233,9 +232,9 @@ def _power(evidence: Evidence) -> Iterator[Filled]:
     if evidence.data is None:
         return
     name, scores = _judged_scores(evidence, evidence.data)
-    found = None if scores is None else facts.describe_detectable_difference(scores)
-    if found is not None:
-        yield "3.1.3", f"{found} Computed after the fact from {name} by aliquot datasheet.", "", name
+    difference = None if scores is None else facts.describe_detectable_difference(scores)
+    if difference is not None:
+        yield "3.1.3", f"{difference} Computed after the fact from {name} by aliquot datasheet.", "", name
 
 
 def _judged_scores(evidence: Evidence, data: EvalSet) -> tuple[str, FloatArray | None]:
@@ -245,16 +244,16 @@ def _judged_scores(evidence: Evidence, data: EvalSet) -> tuple[str, FloatArray |
     return f"the score '{evidence.human}'", data.scores[evidence.human] if evidence.human is not None else None
 
 
-def _quality(evidence: Evidence, judgments: Judgments) -> Iterator[Filled]:
+def _fill_quality(evidence: Evidence, judgments: Judgments) -> Iterator[Filled]:
     """3.3.3 as far as control items, repeated items, marks and a cleaning tell."""
-    _, automatic, _, people_out, some_out, *_ = questions()["3.3.3"].labels
+    _, automatic, _, people_out, some_out, *_ = load_questions()["3.3.3"].labels
     chosen: set[str] = set()
     details = []
-    seen = list(_checks(judgments))
-    for count, what, checks in seen:
-        chosen |= {automatic} if checks else set()
+    checked = list(_count_checks(judgments))
+    for count, what, is_check in checked:
+        chosen |= {automatic} if is_check else set()
         details.append(f"{count} judgments {what}")
-    marked, partly, lost = _marks(judgments)
+    marked, partly, lost = _describe_marks(judgments)
     cleanings = [result for result in evidence.results if result.verb == "clean"]
     details += [text for result in cleanings if (text := facts.describe_cleaning(result)) is not None] or marked
     left_out = [facts.leaves_out(result) for result in cleanings]
@@ -263,12 +262,12 @@ def _quality(evidence: Evidence, judgments: Judgments) -> Iterator[Filled]:
     if lost or any(people for _, people in left_out):
         chosen |= {automatic, people_out}
     if chosen or details:
-        sources = [JUDGMENTS] if seen or marked else []
-        order = [label for label in questions()["3.3.3"].labels if label in chosen]
+        sources = [JUDGMENTS] if checked or marked else []
+        order = [label for label in load_questions()["3.3.3"].labels if label in chosen]
         yield "3.3.3", order, as_sentence("; ".join(details)), " and ".join(sources + [RESULTS] * bool(cleanings))
 
 
-def _checks(judgments: Judgments) -> Iterator[tuple[int, str, bool]]:
+def _count_checks(judgments: Judgments) -> Iterator[tuple[int, str, bool]]:
     """Count judgments that tell about annotators; whether repeats were used to check them is for people to say."""
     answers = judgments.answers()
     controls = answers.filter(facts.is_control(answers)).height
@@ -280,7 +279,7 @@ def _checks(judgments: Judgments) -> Iterator[tuple[int, str, bool]]:
             yield repeats, "repeated by the same annotator", False
 
 
-def _marks(judgments: Judgments) -> tuple[list[str], bool, bool]:
+def _describe_marks(judgments: Judgments) -> tuple[list[str], bool, bool]:
     """Say how many judgments are marked and why, if of some annotators some are left, and if of some nothing is."""
     table = judgments.table
     if MARKED not in table.columns or not table[MARKED].count():
@@ -301,8 +300,8 @@ def fill_criterion(evidence: Evidence, name: str) -> Iterator[Filled]:
     judgments = evidence.judgments
     if judgments is not None and name in judgments.criteria:
         yield "4.3.1", name, "", JUDGMENTS
-    yield from _describe_instrument(evidence, name)
-    yield from _scores(evidence, name)
+    yield from _fill_scale(evidence, name)
+    yield from _fill_scores(evidence, name)
     relevant = [result for result in evidence.results if facts.is_about(result, name, evidence.criteria)]
     tests = [text for result in relevant if (text := facts.describe_significance(result)) is not None]
     if tests:
@@ -314,7 +313,7 @@ def fill_criterion(evidence: Evidence, name: str) -> Iterator[Filled]:
         yield "4.3.11", "Yes: " + " ".join(agreements), "", "a result of aliquot agreement"
 
 
-def _describe_instrument(evidence: Evidence, name: str) -> Iterator[Filled]:
+def _fill_scale(evidence: Evidence, name: str) -> Iterator[Filled]:
     judgments = evidence.judgments_of(name)
     if judgments is None:
         return
@@ -322,14 +321,14 @@ def _describe_instrument(evidence: Evidence, name: str) -> Iterator[Filled]:
     if preset is not None:
         yield from fill_instrument(preset)
         return
-    labels = questions()["4.3.8"].labels
+    labels = load_questions()["4.3.8"].labels
     named = list_judgment_protocols(judgments)
     errors = "error" in judgments.table.columns
     if errors or (named and all("mqm" in protocol.casefold() for protocol in named)):
         source = "the errors in the judgments" if errors else f"the protocol '{named[0]}'"
         yield "4.3.3", "N/A", "", source
         yield "4.3.4", "N/A", "", source
-        yield "4.3.5", [questions()["4.3.5"].labels[3]], "", source
+        yield "4.3.5", [load_questions()["4.3.5"].labels[3]], "", source
         task = "Annotators mark errors in the output; for each its kind and severity are recorded."
         yield "4.3.6", task, "", source
         yield "4.3.8", [labels[5]], "", source
@@ -345,37 +344,37 @@ def _describe_instrument(evidence: Evidence, name: str) -> Iterator[Filled]:
         yield "4.3.6", "N/A", "", source
 
 
-def _scores(evidence: Evidence, name: str) -> Iterator[Filled]:
+def _fill_scores(evidence: Evidence, name: str) -> Iterator[Filled]:
     """4.3.9: what a result says, or that the human score is the mean of the judgments, where it is."""
-    said = [
+    sentences = [
         text
         for result in evidence.results
         if facts.is_about(result, name, evidence.criteria) and (text := facts.describe_aggregation(result)) is not None
     ]
     judgments = evidence.judgments_of(name)
     how_many = "" if judgments is None else facts.describe_judgments_per_output(judgments)
-    sources = [RESULTS] if said else []
+    sources = [RESULTS] if sentences else []
     if judgments is not None and evidence.data is not None:
-        score = _mean_score(evidence.data, judgments, name, evidence.human)
+        score = _find_mean_score(evidence.data, judgments, name, evidence.human)
         if score is not None:
-            said = [f"the score '{score}' of an output is the mean of its judgments ({how_many})", *said]
+            sentences = [f"the score '{score}' of an output is the mean of its judgments ({how_many})", *sentences]
             sources = [JUDGMENTS, *sources]
-        elif said:
-            said = [how_many, *said]
-    if said:
-        yield "4.3.9", as_sentence("; ".join(said)), "", " and ".join(sources)
+        elif sentences:
+            sentences = [how_many, *sentences]
+    if sentences:
+        yield "4.3.9", as_sentence("; ".join(sentences)), "", " and ".join(sources)
 
 
-def _mean_score(data: EvalSet, judgments: Judgments, name: str, human: str | None) -> str | None:
+def _find_mean_score(data: EvalSet, judgments: Judgments, name: str, human: str | None) -> str | None:
     """Return the human score that is the plain mean of a criterion's judgments, checked cell by cell."""
     cells = judgments.cell_means()
     if not cells.height:
         return None
     rows, columns = data.cell_index(cells["item"], cells["system"])
-    wanted = {f"human_{name}".casefold(), name.casefold()}
-    candidates = [score for score in data.scores if score.casefold() in wanted] + ([human] if human else [])
+    names = {f"human_{name}".casefold(), name.casefold()}
+    candidates = [score for score in data.scores if score.casefold() in names] + ([human] if human else [])
     for score in candidates:
-        given = data.scores[score][rows, columns]
-        if np.allclose(given, cells["value"].to_numpy(), atol=1e-6):
+        values = data.scores[score][rows, columns]
+        if np.allclose(values, cells["value"].to_numpy(), atol=1e-6):
             return score
     return None

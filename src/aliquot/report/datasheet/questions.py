@@ -56,7 +56,7 @@ class SheetQuestion:
     def in_heds(self) -> str:
         """Where it is in the official form.
 
-        >>> questions()["3.1.1"].in_heds
+        >>> load_questions()["3.1.1"].in_heds
         'HEDS 2.0, question 3.1.1: Number of items per system'
         """
         return f"HEDS {VERSION}, question {self.number}: {self.official}"
@@ -71,7 +71,7 @@ class SheetQuestion:
         """The labels of its options."""
         return tuple(option.label for option in self.options)
 
-    def option(self, label: str) -> Option | None:
+    def find_option(self, label: str) -> Option | None:
         """Return the option of this label, or None."""
         return next((option for option in self.options if option.label == label), None)
 
@@ -94,10 +94,10 @@ class SheetSection:
 
 
 @cache
-def sections() -> tuple[SheetSection, ...]:
+def load_sections() -> tuple[SheetSection, ...]:
     """Return the parts of the sheet in order.
 
-    >>> [(section.number, section.title, len(section.questions)) for section in sections()][:2]
+    >>> [(section.number, section.title, len(section.questions)) for section in load_sections()][:2]
     [('1', 'Paper and resources', 3), ('2', 'Evaluated systems', 5)]
     """
     document = tomllib.loads(files("aliquot.report.datasheet").joinpath("questions.toml").read_text(encoding="utf-8"))
@@ -108,63 +108,63 @@ def sections() -> tuple[SheetSection, ...]:
 
 
 @cache
-def questions() -> Mapping[str, SheetQuestion]:
+def load_questions() -> Mapping[str, SheetQuestion]:
     """Return all questions by number, in the order of the sheet.
 
-    >>> len(questions()), questions()["3.2.1"].ask
+    >>> len(load_questions()), load_questions()["3.2.1"].ask
     (45, 'How many annotators took part?')
     """
-    return {question.number: question for section in sections() for question in section.questions}
+    return {question.number: question for section in load_sections() for question in section.questions}
 
 
-def find(number: str) -> SheetQuestion:
+def find_question(number: str) -> SheetQuestion:
     """Return a question by its number, or raise with the nearest there is.
 
-    >>> find("3.2.9")
+    >>> find_question("3.2.9")
     Traceback (most recent call last):
         ...
     aliquot.errors.NameUnknownError: unknown question '3.2.9' in HEDS 2.0; did you mean '3.2.5'? 3.2 has: '3.2.1', ...
     """
-    known = questions()
-    if number in known:
-        return known[number]
+    questions = load_questions()
+    if number in questions:
+        return questions[number]
     raise unknown_question(number)
 
 
 def unknown_question(number: str) -> NameUnknownError:
     """Build the error for a number that is not there: what is nearest, and what its part of the sheet has."""
     part = number.strip().rpartition(".")[0]
-    within = [other for other in questions() if part and other.startswith(f"{part}.")]
-    guess = within[-1] if within else closest(number, questions())
+    within = [name for name in load_questions() if part and name.startswith(f"{part}.")]
+    guess = within[-1] if within else closest(number, load_questions())
     hint = f" did you mean '{guess}'?" if guess else ""
-    there = f" {part} has: {', '.join(map(repr, within))}" if within else " numbers go from '1.1' to '5.4'"
-    return NameUnknownError(f"unknown question '{number}' in HEDS {VERSION};{hint}{there}")
+    available = f" {part} has: {', '.join(map(repr, within))}" if within else " numbers go from '1.1' to '5.4'"
+    return NameUnknownError(f"unknown question '{number}' in HEDS {VERSION};{hint}{available}")
 
 
-def under(prefixes: tuple[str, ...]) -> tuple[SheetQuestion, ...]:
+def select_questions(prefixes: tuple[str, ...]) -> tuple[SheetQuestion, ...]:
     """Return the questions with one of these numbers or in one of these parts, in order.
 
-    >>> [question.number for question in under(("4.2", "4.3.5"))]
+    >>> [question.number for question in select_questions(("4.2", "4.3.5"))]
     ['4.2.1', '4.2.2', '4.2.3', '4.3.5']
     """
     chosen: dict[str, SheetQuestion] = {}
     for prefix in prefixes:
-        found = {n: q for n, q in questions().items() if n == prefix or n.startswith(f"{prefix.rstrip('.')}.")}
-        if not found:
+        matches = {n: q for n, q in load_questions().items() if n == prefix or n.startswith(f"{prefix.rstrip('.')}.")}
+        if not matches:
             raise unknown_question(prefix)
-        chosen |= found
-    return tuple(question for question in questions().values() if question.number in chosen)
+        chosen |= matches
+    return tuple(question for question in load_questions().values() if question.number in chosen)
 
 
 def unknown_option(question: SheetQuestion, label: str) -> NameUnknownError:
     """Build the error for a label that is not among a question's options.
 
-    >>> print(unknown_option(questions()["3.2.2"], "paid"))
+    >>> print(unknown_option(load_questions()["3.2.2"], "paid"))
     unknown option 'paid' of question 3.2.2; did you mean 'paid (including non-monetary compensation such as course ...
     """
     folded = label.casefold().strip()
     # The start of a label first: by its letters, 'paid' is nearest to 'not paid'.
-    starts = [other for other in question.labels if folded and other.casefold().startswith(folded)]
+    starts = [option for option in question.labels if folded and option.casefold().startswith(folded)]
     guess = starts[0] if starts else closest(label, question.labels)
-    rest = f"did you mean '{guess}'?" if guess else f"available: {quoted(question.labels)}"
-    return NameUnknownError(f"unknown option '{label}' of question {question.number}; {rest}")
+    remedy = f"did you mean '{guess}'?" if guess else f"available: {quoted(question.labels)}"
+    return NameUnknownError(f"unknown option '{label}' of question {question.number}; {remedy}")

@@ -14,7 +14,7 @@ from typing import Literal
 from aliquot.core import escape
 from aliquot.errors import OptionError
 from aliquot.report.datasheet.checking import check, is_answered, is_needed
-from aliquot.report.datasheet.questions import SheetQuestion, sections
+from aliquot.report.datasheet.questions import SheetQuestion, load_sections
 from aliquot.report.datasheet.sheet import Datasheet
 from aliquot.validation import one_of
 
@@ -28,18 +28,18 @@ FORMATS: Mapping[Format, tuple[str, ...]] = {
 """The formats, with the endings of their files."""
 
 
-def format_of(path: str | Path) -> Format:
+def format_of_ending(path: str | Path) -> Format:
     """Return the format that the ending of a file names.
 
-    >>> format_of("sheet.tex")
+    >>> format_of_ending("sheet.tex")
     'latex'
     """
     ending = Path(path).suffix.lower()
     for name, endings in FORMATS.items():
         if ending in endings:
             return name
-    known = ", ".join(ending for endings in FORMATS.values() for ending in endings)
-    raise OptionError(f"{path}: the ending names no format ({known}); name one with `format`", "format")
+    all_endings = ", ".join(ending for endings in FORMATS.values() for ending in endings)
+    raise OptionError(f"{path}: the ending names no format ({all_endings}); name one with `format`", "format")
 
 
 def render(
@@ -59,8 +59,8 @@ def render(
         fragment: LaTeX and HTML without the frame of a document, to be put into another one.
         level: HTML: the level of the title; below 1 there are no table of contents and no anchors.
 
-    >>> from aliquot.report.datasheet.sheet import blank
-    >>> print(render(blank().with_answer("1.2", "N/A"))[:56])
+    >>> from aliquot.report.datasheet.sheet import make_blank_sheet
+    >>> print(render(make_blank_sheet().with_answer("1.2", "N/A"))[:56])
     # Human Evaluation Datasheet (HEDS 2.0): datasheet
     <BLANKLINE>
     1 of
@@ -114,19 +114,19 @@ class SheetPage:
 
 
 def _list_blocks(sheet: Datasheet, full: bool) -> Iterator[Heading | Entry]:
-    for section in sections():
+    for section in load_sections():
         names: Sequence[str | None] = sheet.criterion_names if section.per_criterion else (None,)
         for name in names:
-            own = "" if name is None else f": {escape.one_line(name)}"
-            yield Heading(2, section.number, f"{section.title}{own}")
+            suffix = "" if name is None else f": {escape.one_line(name)}"
+            yield Heading(2, section.number, f"{section.title}{suffix}")
             for number, title in section.subsections.items() or (("", ""),):
                 if title:
                     yield Heading(3, number, title)
-                asked = [question for question in section.questions if question.number.startswith(number)]
-                yield from (_entry(sheet, question, name, full) for question in asked)
+                part = [question for question in section.questions if question.number.startswith(number)]
+                yield from (_make_entry(sheet, question, name, full) for question in part)
 
 
-def _entry(sheet: Datasheet, question: SheetQuestion, name: str | None, full: bool) -> Entry:
+def _make_entry(sheet: Datasheet, question: SheetQuestion, name: str | None, full: bool) -> Entry:
     answer = sheet.answer(question.number, name)
     choices = [(label, label in answer.chosen) for label in question.labels]
     choices += [(f"{label} (not an option of HEDS)", True) for label in answer.chosen if label not in question.labels]
@@ -139,16 +139,16 @@ def _entry(sheet: Datasheet, question: SheetQuestion, name: str | None, full: bo
         question.ask,
         question.in_heds,
         choices=tuple((label, chosen) for label, chosen in choices if full or chosen),
-        paragraphs=paragraphs(answer.text),
+        paragraphs=split_paragraphs(answer.text),
         missing=missing,
         source=answer.source if answer.given else "",
     )
 
 
-def paragraphs(text: str) -> tuple[tuple[str, ...], ...]:
+def split_paragraphs(text: str) -> tuple[tuple[str, ...], ...]:
     r"""Split on blank lines into paragraphs, each a tuple of its stripped lines.
 
-    >>> paragraphs("one\n two\n\n\nthree")
+    >>> split_paragraphs("one\n two\n\n\nthree")
     (('one', 'two'), ('three',))
     """
     lines = [line.strip() for line in re.sub(r"\r\n?", "\n", text).split("\n")]

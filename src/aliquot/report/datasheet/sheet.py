@@ -18,7 +18,7 @@ import polars as pl
 from aliquot.core.shown import Shown
 from aliquot.core.view import Column, View
 from aliquot.errors import DataError, OptionError, unknown_name
-from aliquot.report.datasheet.questions import SheetQuestion, find, questions, under
+from aliquot.report.datasheet.questions import SheetQuestion, find_question, load_questions, select_questions
 
 _MAX_SUMMARY = 60  # letters of an answer in a table
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -99,9 +99,9 @@ class Datasheet(Shown):
 
     def answer(self, number: str, criterion: str | None = None) -> Answer:
         """Return the answer to a question, empty where there is none yet."""
-        question = find(number)
+        question = find_question(number)
         if question.per_criterion != (criterion is not None):
-            raise OptionError(f"question {number} is asked " + _where(question))
+            raise OptionError(f"question {number} is asked " + _describe_place(question))
         answers = self.answers if criterion is None else self.criterion(criterion).answers
         return answers.get(number, NOTHING)
 
@@ -115,7 +115,7 @@ class Datasheet(Shown):
         source: str = "",
     ) -> Datasheet:
         """Return the sheet with this answer: a text, a number, or the label(s) chosen with their details."""
-        question = find(number)
+        question = find_question(number)
         self.answer(number, criterion)  # raises where it is asked otherwise
         answer = make_answer(question, value, details, source)
         if criterion is None:
@@ -126,16 +126,16 @@ class Datasheet(Shown):
 
     def places(self) -> list[tuple[SheetQuestion, str | None]]:
         """Every question where it is to be answered: with None, or with the name of a criterion."""
-        per = [question for question in questions().values() if question.per_criterion]
-        before = [(question, None) for question in questions().values() if question.number < "4"]
-        after = [(question, None) for question in questions().values() if question.number >= "5"]
+        per = [question for question in load_questions().values() if question.per_criterion]
+        before = [(question, None) for question in load_questions().values() if question.number < "4"]
+        after = [(question, None) for question in load_questions().values() if question.number >= "5"]
         return [*before, *((question, name) for name in self.criterion_names for question in per), *after]
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the sheet as TOML for people to edit (or as .json); an existing file is kept unless `force`."""
-        from aliquot.report.datasheet.files import save  # noqa: PLC0415  (files.py is built on this class)
+        from aliquot.report.datasheet.files import save_sheet  # noqa: PLC0415  (files.py is built on this class)
 
-        save(self, path, force=force)
+        save_sheet(self, path, force=force)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, laid out as in the file."""
@@ -211,15 +211,15 @@ def make_answer(
             raise OptionError(f"question {question.number} has no options and therefore no details; put all in one")
         text = str(value) if isinstance(value, str | int | float) else ", ".join(value)
         return Answer(_require_encodable(text, f"question {question.number}"), source=source)
-    given = [value] if isinstance(value, str) else [value] if isinstance(value, int | float) else list(value)
-    labels = [_match_label(question, str(label)) for label in given if str(label).strip()]
+    entries = [value] if isinstance(value, str) else [value] if isinstance(value, int | float) else list(value)
+    labels = [_match_label(question, str(label)) for label in entries if str(label).strip()]
     where = f"question {question.number}"
     chosen = tuple(_require_encodable(label, where) for label in dict.fromkeys(labels))
     return Answer(_require_encodable(details, where), chosen, source)
 
 
 def _match_label(question: SheetQuestion, label: str) -> str:
-    by_fold = {_fold_label(known): known for known in question.labels}
+    by_fold = {_fold_label(option): option for option in question.labels}
     return by_fold.get(_fold_label(label), label)
 
 
@@ -228,22 +228,22 @@ def _fold_label(label: str) -> str:
 
 
 def _require_encodable(text: str, where: str) -> str:
-    found = _SURROGATE.search(text)
-    if found:
-        raise DataError(f"{where}: the character {found.group()!r} is half of one and cannot be written; remove it")
+    match = _SURROGATE.search(text)
+    if match:
+        raise DataError(f"{where}: the character {match.group()!r} is half of one and cannot be written; remove it")
     return text
 
 
 def _sort_answers(answers: Mapping[str, Answer], *, per_criterion: bool) -> Mapping[str, Answer]:
     for number in answers:
-        question = find(number)
+        question = find_question(number)
         if question.per_criterion != per_criterion:
-            raise OptionError(f"question {number} is asked " + _where(question))
-    given = {number: answers[number] for number in questions() if number in answers}
-    return MappingProxyType({number: answer for number, answer in given.items() if answer != NOTHING})
+            raise OptionError(f"question {number} is asked " + _describe_place(question))
+    in_order = {number: answers[number] for number in load_questions() if number in answers}
+    return MappingProxyType({number: answer for number, answer in in_order.items() if answer != NOTHING})
 
 
-def _where(question: SheetQuestion) -> str:
+def _describe_place(question: SheetQuestion) -> str:
     return "for each criterion; name one" if question.per_criterion else "once, not for a criterion; name none"
 
 
@@ -278,32 +278,32 @@ def copy(
         if name == source:
             raise OptionError(f"'{source}' cannot be copied to itself; name other criteria")
     numbers = _numbers_to_copy(questions)
-    given = {number: answer for number, answer in giver.answers.items() if number in numbers and answer.given}
+    copies = {number: answer for number, answer in giver.answers.items() if number in numbers and answer.given}
 
-    def filled(criterion: Criterion) -> Criterion:
+    def copy_answers(criterion: Criterion) -> Criterion:
         if criterion.name not in takers:
             return criterion
-        kept = {number: answer for number, answer in criterion.answers.items() if answer.given}
-        merged = {**kept, **given} if overwrite else {**given, **kept}
+        present = {number: answer for number, answer in criterion.answers.items() if answer.given}
+        merged = {**present, **copies} if overwrite else {**copies, **present}
         return replace(criterion, answers=merged)
 
-    return replace(sheet, criteria=tuple(filled(criterion) for criterion in sheet.criteria))
+    return replace(sheet, criteria=tuple(copy_answers(criterion) for criterion in sheet.criteria))
 
 
-def _numbers_to_copy(asked: Sequence[str] | None) -> set[str]:
-    if asked is None:
-        return {question.number for question in under(("4",)) if not question.own}
-    chosen = under(tuple([asked] if isinstance(asked, str) else asked))
+def _numbers_to_copy(questions: Sequence[str] | None) -> set[str]:
+    if questions is None:
+        return {question.number for question in select_questions(("4",)) if not question.own}
+    chosen = select_questions(tuple([questions] if isinstance(questions, str) else questions))
     outside = next((question for question in chosen if not question.per_criterion), None)
     if outside is not None:
         raise OptionError(f"question {outside.number} is not about a criterion; only those of section 4 can be copied")
     return {question.number for question in chosen}
 
 
-def blank(criteria: Sequence[str] = (), **fields: Any) -> Datasheet:
+def make_blank_sheet(criteria: Sequence[str] = (), **fields: Any) -> Datasheet:
     """Return a sheet without answers, for these criteria.
 
-    >>> blank(["fluency", "coherence"]).criterion_names
+    >>> make_blank_sheet(["fluency", "coherence"]).criterion_names
     ('fluency', 'coherence')
     """
     return Datasheet(criteria=tuple(Criterion(name) for name in criteria), **fields)

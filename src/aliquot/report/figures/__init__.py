@@ -13,17 +13,16 @@ from aliquot.report.figures.curves import (
     draw_break_even,
     draw_curves,
     draw_plan,
-    lines_of,
+    make_lines,
     plan_figure,
 )
 from aliquot.report.figures.metric_bars import correlations_figure, errors_figure
-from aliquot.report.figures.style import COLOURS, ENDINGS, apart, require_figures, save_figure
+from aliquot.report.figures.style import COLOURS, ENDINGS, require_figures, save_figure, separate_labels
 from aliquot.report.figures.systems import forest_figure, pairs_figure, preference_figure
 
 __all__ = [
     "COLOURS",
     "ENDINGS",
-    "apart",
     "break_even_figure",
     "cleaning_figure",
     "correlations_figure",
@@ -36,7 +35,7 @@ __all__ = [
     "forest_figure",
     "heat_figure",
     "heatmap",
-    "lines_of",
+    "make_lines",
     "pairs_figure",
     "plan_figure",
     "pool_figure",
@@ -44,5 +43,6 @@ __all__ = [
     "require_figures",
     "save_figure",
     "selection_figure",
+    "separate_labels",
     "severity_figure",
 ]

@@ -12,11 +12,11 @@ from aliquot.core.selection import Selection
 from aliquot.errors import OptionError
 from aliquot.estimation.proxies import standard_metric, usable
 from aliquot.io.inputs import DataLike, as_evalset
-from aliquot.report.figures.style import COLOURS, GREY, filled, new_figure
+from aliquot.report.figures.style import COLOURS, GREY, new_figure, wrap_title
 from aliquot.sampling.pool import PoolSelection
 from aliquot.stats.arrays import FloatArray
 
-_MOST_DOTS = 20_000  # items drawn; of more, evenly spread ones
+_MAX_DOTS = 20_000  # items drawn; of more, evenly spread ones
 
 
 def selection_figure(selection: Selection, data: DataLike | None = None, title: str | None = None) -> Any:
@@ -24,13 +24,13 @@ def selection_figure(selection: Selection, data: DataLike | None = None, title: 
     if data is None:
         raise OptionError("a selection is drawn among all items: give the data, selection.plot(data=...)", "data")
     data = as_evalset(data)
-    known = selection.probability is not None
-    figure, axes = new_figure(1, 2 if known else 1, width=5.2, height=4.2)
+    is_random = selection.probability is not None
+    figure, axes = new_figure(1, 2 if is_random else 1, width=5.2, height=4.2)
     axis, row_of = axes[0, 0], {item: row for row, item in enumerate(data.ids)}
     rows = np.array([row_of[item] for item in selection.ids if item in row_of], dtype=np.int64)
-    x, y, words = _lengths(data), *_difficulty(data)
-    every = slice(None, None, max(1, -(-len(x) // _MOST_DOTS)))
-    axis.plot(x[every], y[every], "o", color="#bbbbbb", markersize=3, linestyle="none", label=f"all {data.n_items:,}")
+    x, y, words = _measure_lengths(data), *_estimate_difficulty(data)
+    spaced = slice(None, None, max(1, -(-len(x) // _MAX_DOTS)))
+    axis.plot(x[spaced], y[spaced], "o", color="#bbbbbb", markersize=3, linestyle="none", label=f"all {data.n_items:,}")
     axis.plot(x[rows], y[rows], "D", color=COLOURS[0], markersize=4, linestyle="none", label=f"chosen {len(rows):,}")
     axis.set_xlabel("length of the source (characters)" if "source" in data.items.columns else "item")
     axis.set_ylabel(words)
@@ -38,12 +38,12 @@ def selection_figure(selection: Selection, data: DataLike | None = None, title: 
         axis.set_xscale("log")
     axis.legend(frameon=True, edgecolor="none", fontsize=8)
     axis.set_title(
-        filled(title or f"{len(selection):,} of {selection.population:,} by {selection.method}", 60),
+        wrap_title(title or f"{len(selection):,} of {selection.population:,} by {selection.method}", 60),
         fontsize=10,
         loc="left",
     )
     if selection.probability is not None:
-        _probabilities(axes[0, 1], selection.probability, len(selection) / max(1, selection.population))
+        _draw_probabilities(axes[0, 1], selection.probability, len(selection) / max(1, selection.population))
     return figure
 
 
@@ -56,7 +56,7 @@ def pool_figure(chosen: PoolSelection, title: str | None = None) -> Any:
     axes[0, 0].set_xlabel("length of the source (characters)" if "source" in items.columns else "item")
     axes[0, 0].set_ylabel("chosen sources")
     head = title or f"{len(chosen):,} of {selection.population:,} sources by {selection.method}"
-    axes[0, 0].set_title(filled(head, 60), fontsize=10, loc="left")
+    axes[0, 0].set_title(wrap_title(head, 60), fontsize=10, loc="left")
     values, words = (selection.probability, "inclusion probability")
     if values is None:
         values, words = selection.utility, "utility"
@@ -69,7 +69,7 @@ def pool_figure(chosen: PoolSelection, title: str | None = None) -> Any:
     return figure
 
 
-def _probabilities(axis: Any, probability: FloatArray, mean: float) -> None:
+def _draw_probabilities(axis: Any, probability: FloatArray, mean: float) -> None:
     ordered = np.sort(probability)[::-1]
     axis.plot(np.arange(1, len(ordered) + 1), ordered, color=COLOURS[0], linewidth=1.8, drawstyle="steps-mid")
     axis.axhline(mean, color=GREY, linestyle=":", linewidth=1.0, label="the same for all")
@@ -85,11 +85,11 @@ def _source_lengths(items: pl.DataFrame) -> list[int]:
     return items["source"].cast(pl.String).fill_null("").str.len_chars().to_list()
 
 
-def _lengths(data: EvalSet) -> FloatArray:
+def _measure_lengths(data: EvalSet) -> FloatArray:
     return np.maximum(1.0, np.array(_source_lengths(data.items) or range(1, data.n_items + 1), dtype=np.float64))
 
 
-def _difficulty(data: EvalSet) -> tuple[FloatArray, str]:
+def _estimate_difficulty(data: EvalSet) -> tuple[FloatArray, str]:
     """How hard each item is by the metrics together (hard is high); else how far outputs' lengths differ."""
     names = usable(data, None)
     if names:

@@ -14,7 +14,16 @@ from scipy.special import stdtrit
 from aliquot.core import escape
 from aliquot.errors import DataError, unknown_name
 from aliquot.metric_eval.measures import MEASURES
-from aliquot.report.figures.style import COLOURS, GREY, RANDOM, apart, look, new_figure, require_figures, save_figure
+from aliquot.report.figures.style import (
+    COLOURS,
+    GREY,
+    RANDOM,
+    choose_line_style,
+    new_figure,
+    require_figures,
+    save_figure,
+    separate_labels,
+)
 from aliquot.stats.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -62,7 +71,7 @@ def curves_figure(result: Simulation, measure: str | None = None) -> Any:
     if measure not in measures:
         raise unknown_name("measure", measure, measures, "it must be among those that were replayed")
     sets = list(dict.fromkeys(cell.data for cell in result.cells))
-    panels = [lines_of([cell for cell in result.cells if cell.data == data and cell.asked], measure) for data in sets]
+    panels = [make_lines([cell for cell in result.cells if cell.data == data and cell.asked], measure) for data in sets]
     columns = min(_COLUMNS, len(sets))
     widest = max((len(part) for lines in panels for line in lines for part in line.label), default=0)
     labels = max((len(line.label) for lines in panels for line in lines), default=0) * max(map(len, panels))
@@ -76,22 +85,22 @@ def curves_figure(result: Simulation, measure: str | None = None) -> Any:
     return figure
 
 
-def lines_of(cells: list[ReplayCell], measure: str) -> list[Line]:
+def make_lines(cells: list[ReplayCell], measure: str) -> list[Line]:
     """The lines of one panel, random first: what the others are compared with, which for spa_full is its spa."""
     against = MEASURES[measure].against
     if not any((cell.method, cell.measure) == (RANDOM, against) for cell in cells):
         against = measure  # it was not asked for
     lines = []
     for place, method in enumerate([RANDOM, *dict.fromkeys(c.method for c in cells if c.method != RANDOM)]):
-        wanted = against if method == RANDOM else measure
-        found = sorted((c for c in cells if (c.method, c.measure) == (method, wanted)), key=lambda c: c.share)
-        if not found:
+        measure_shown = against if method == RANDOM else measure
+        points = sorted((c for c in cells if (c.method, c.measure) == (method, measure_shown)), key=lambda c: c.share)
+        if not points:
             continue
-        freedom = np.maximum([c.repeats - 1 for c in found], 1)
-        half = np.nan_to_num(stdtrit(freedom, 0.975) * np.array([c.error for c in found]))
-        colour, dash = (GREY, "-") if method == RANDOM else look(place - 1)
-        name = f"{method} ({wanted})" if wanted != measure else method
-        x, y = np.array([100 * c.share for c in found]), np.array([c.value for c in found])
+        freedom = np.maximum([c.repeats - 1 for c in points], 1)
+        half = np.nan_to_num(stdtrit(freedom, 0.975) * np.array([c.error for c in points]))
+        colour, dash = (GREY, "-") if method == RANDOM else choose_line_style(place - 1)
+        name = f"{method} ({measure_shown})" if measure_shown != measure else method
+        x, y = np.array([100 * c.share for c in points]), np.array([c.value for c in points])
         lines.append(Line(name, x, y, half, colour, dash))
     return lines
 
@@ -110,15 +119,15 @@ def _curve_panel(axis: Any, lines: list[Line], measure: str, height: float) -> N
 def _label_ends(axis: Any, lines: list[Line], inches: float) -> None:
     """Write each line's name to the right of its end, moved apart where they would cover each other."""
     low, high = axis.get_ylim()
-    last = [np.flatnonzero(np.isfinite(line.y))[-1] for line in lines]
-    lines_up = sorted(zip(lines, last, strict=True), key=lambda pair: pair[0].y[pair[1]])
-    ends = np.array([(line.y[at] - low) / (high - low) for line, at in lines_up])
-    places = apart(ends, np.array([1.2 * _LINE * len(line.label) / inches for line, _ in lines_up]))
-    for (line, at), place in zip(lines_up, places.tolist(), strict=True):
+    last_points = [np.flatnonzero(np.isfinite(line.y))[-1] for line in lines]
+    lines_up = sorted(zip(lines, last_points, strict=True), key=lambda pair: pair[0].y[pair[1]])
+    ends = np.array([(line.y[last] - low) / (high - low) for line, last in lines_up])
+    places = separate_labels(ends, np.array([1.2 * _LINE * len(line.label) / inches for line, _ in lines_up]))
+    for (line, last), place in zip(lines_up, places.tolist(), strict=True):
         leader = {"arrowstyle": "-", "color": line.colour, "linestyle": line.dash, "linewidth": 0.9}
         axis.annotate(
             "\n".join(line.label),
-            xy=(line.x[at], line.y[at]),
+            xy=(line.x[last], line.y[last]),
             xytext=(1.09, place),
             textcoords="axes fraction",
             fontsize=8,
@@ -154,7 +163,7 @@ def plan_figure(result: CampaignPlan) -> Any:
         axis.set_xlabel("items judged")
     axes[0, 0].legend(frameon=False, fontsize=9)
     for axis in axes[0]:
-        _above(axis, result)
+        _add_hours_axis(axis, result)
     return figure
 
 
@@ -180,10 +189,10 @@ def _plan_panel(axis: Any, result: CampaignPlan, name: str) -> None:
         clip_on=False,  # a probability of 100% lies on the edge
         label=f"recommended: {advised.items} items",
     )
-    _limits(axis, result, name)
+    _set_limits(axis, result, name)
 
 
-def _limits(axis: Any, result: CampaignPlan, name: str) -> None:
+def _set_limits(axis: Any, result: CampaignPlan, name: str) -> None:
     """Probabilities and shares may not pass 1, counts not the number of pairs; widths start at 0."""
     if name == "width_difference":
         axis.set_ylim(bottom=0)
@@ -205,7 +214,7 @@ def _limits(axis: Any, result: CampaignPlan, name: str) -> None:
         axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
 
 
-def _above(axis: Any, result: CampaignPlan) -> None:
+def _add_hours_axis(axis: Any, result: CampaignPlan) -> None:
     """A second axis of hours and money, where they are known; by the recommended method's expected times."""
     points = result.curve(result.methods[-1])
     items, hours = np.array([p.items for p in points], dtype=float), np.array([p.hours for p in points])
@@ -222,8 +231,8 @@ def _above(axis: Any, result: CampaignPlan) -> None:
 
 # -- Break-even: error against judgments per system, of people, of the perfect annotator, and the bias of each metric --
 
-_LABELS = 24  # lines that can be labelled before labels cover each other
-_NAMES = 3  # metrics of the same bias that are named before "and n more"
+_MAX_LABELS = 24  # lines that can be labelled before labels cover each other
+_MAX_NAMES = 3  # metrics of the same bias that are named before "and n more"
 
 
 def draw_break_even(report: MetricReport, path: str | Path) -> None:
@@ -272,25 +281,25 @@ def _break_even_panel(axis: Any, points: list[ErrorCurvePoint], rows: list[Worth
     axis.set_xlim(1, sizes[-1])
     axis.xaxis.set_major_formatter("{x:g}")
     axis.set_ylim(-0.02 * top, top)
-    _label(axis, drawn, sizes[-1], top)
+    _label_biases(axis, drawn, sizes[-1], top)
     beyond = [row for bias, same in lines.items() if bias > top for row in same]
     counted = "judged items per system" if points[0].unit == "item" else "single judgments per system"
-    axis.set_xlabel(counted + (f"\n(beyond the picture: {_words(beyond)})" if beyond else ""))
+    axis.set_xlabel(counted + (f"\n(beyond the picture: {_describe_metrics(beyond)})" if beyond else ""))
     axis.set_ylabel("share of pairs of systems that are told wrongly")
     axis.legend(frameon=True, edgecolor="none", framealpha=1.0, loc="upper right")
 
 
-def _label(axis: Any, lines: dict[float, list[Worth]], right: float, top: float) -> None:
+def _label_biases(axis: Any, lines: dict[float, list[Worth]], right: float, top: float) -> None:
     """Name the lines at the right, evenly moved apart; of many, those that are farthest from each other."""
-    kept = _spread(list(lines), _LABELS)
-    step = 1.02 * top / (_LABELS + 1)
+    biases = _thin_out(list(lines), _MAX_LABELS)
+    step = 1.02 * top / (_MAX_LABELS + 1)
     places: list[float] = []
-    for bias in kept:
+    for bias in biases:
         places.append(max(bias, places[-1] + step) if places else bias)
     shift = max(0.0, places[-1] - 0.98 * top) if places else 0.0
-    for bias, place in zip(kept, places, strict=True):
+    for bias, place in zip(biases, places, strict=True):
         axis.annotate(
-            _words(lines[bias]),
+            _describe_metrics(lines[bias]),
             xy=(right, bias),
             xytext=(right * 1.25, place - shift),
             fontsize=7.5,
@@ -300,21 +309,21 @@ def _label(axis: Any, lines: dict[float, list[Worth]], right: float, top: float)
         )
 
 
-def _spread(values: list[float], most: int) -> list[float]:
+def _thin_out(values: list[float], limit: int) -> list[float]:
     """At most so many of ascending values, first and last among them: the closest neighbours are dropped one by one.
 
-    >>> _spread([0.0, 0.1, 0.11, 0.5], 3)
+    >>> _thin_out([0.0, 0.1, 0.11, 0.5], 3)
     [0.0, 0.11, 0.5]
     """
-    kept = list(values)
-    while len(kept) > most:
-        gaps = [kept[at + 1] - kept[at - 1] for at in range(1, len(kept) - 1)]
-        kept.pop(1 + gaps.index(min(gaps)))
-    return kept
+    thinned = list(values)
+    while len(thinned) > limit:
+        gaps = [thinned[index + 1] - thinned[index - 1] for index in range(1, len(thinned) - 1)]
+        thinned.pop(1 + gaps.index(min(gaps)))
+    return thinned
 
 
-def _words(rows: list[Worth]) -> str:
-    names = ", ".join(row.metric for row in rows[:_NAMES])
-    more = f" and {len(rows) - _NAMES} more" if len(rows) > _NAMES else ""
+def _describe_metrics(rows: list[Worth]) -> str:
+    names = ", ".join(row.metric for row in rows[:_MAX_NAMES])
+    more = f" and {len(rows) - _MAX_NAMES} more" if len(rows) > _MAX_NAMES else ""
     biases = dict.fromkeys(f"{row.bias:.2f}" for row in (rows[0], rows[-1]))
     return f"{' to '.join(biases)}  {names}{more}"

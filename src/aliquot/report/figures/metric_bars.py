@@ -9,10 +9,14 @@ import numpy as np
 
 from aliquot.errors import DataError
 from aliquot.metric_eval.metrics import MetricReport
-from aliquot.report.figures.style import COLOURS, GREY, filled, new_figure, short
+from aliquot.report.figures.style import COLOURS, GREY, new_figure, shorten_label, wrap_title
 
-_MOST = 45  # metrics in one picture
-_PARTS = (("noise", "#bbbbbb", ""), ("bias", COLOURS[1], ""), ("variance", COLOURS[0], "///"))
+_MAX_METRICS = 45  # metrics in one picture
+_PARTS = (
+    ("noise", "noise of people", "#bbbbbb", ""),
+    ("bias", "bias of the metric", COLOURS[1], ""),
+    ("variance", "variance of the metric", COLOURS[0], "///"),
+)
 _LEVELS = (
     ("system", "pearson", "system, Pearson", "o"),
     ("system", "accuracy", "system, pairs in order", "s"),
@@ -28,37 +32,33 @@ def errors_figure(report: MetricReport) -> Any:
         raise DataError(
             "the report has no decomposition to draw (see its notes); it needs two systems that people judged"
         )
-    most = min(_MOST, max(sum(row.human == human for row in report.decomposition) for human in humans))
-    figure, axes = new_figure(len(humans), 1, width=7.6, height=1.2 + 0.22 * most)
+    max_bars = min(_MAX_METRICS, max(sum(row.human == human for row in report.decomposition) for human in humans))
+    figure, axes = new_figure(len(humans), 1, width=7.6, height=1.2 + 0.22 * max_bars)
     for axis, human in zip(axes.ravel(), humans, strict=True):
-        found = [row for row in report.decomposition if row.human == human and math.isfinite(row.observed)]
-        rows = sorted(found, key=lambda row: (row.observed, row.metric))[:most]
-        left = np.zeros(len(rows))
-        for name, colour, hatch in _PARTS:
+        defined = [row for row in report.decomposition if row.human == human and math.isfinite(row.observed)]
+        rows = sorted(defined, key=lambda row: (row.observed, row.metric))[:max_bars]
+        starts = np.zeros(len(rows))
+        for name, label, colour, hatch in _PARTS:
             sizes = np.array([max(0.0, getattr(row, name)) for row in rows])
             axis.barh(
                 range(len(rows)),
                 sizes,
-                left=left,
+                left=starts,
                 color=colour,
                 hatch=hatch,
                 edgecolor="white",
                 linewidth=0.4,
-                label=_words(name),
+                label=label,
             )
-            left += sizes
-        axis.set_yticks(range(len(rows)), [short(row.metric) for row in rows], fontsize=8)
+            starts += sizes
+        axis.set_yticks(range(len(rows)), [shorten_label(row.metric) for row in rows], fontsize=8)
         axis.set_ylim(len(rows) - 0.5, -0.5)
         axis.grid(visible=False, axis="y")
         axis.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
         axis.set_xlabel("pairs of systems on which it and people disagree")
-        axis.set_title(filled(f"disagreement with '{human}' and its parts", 80), fontsize=10, loc="left")
+        axis.set_title(wrap_title(f"disagreement with '{human}' and its parts", 80), fontsize=10, loc="left")
         axis.legend(frameon=True, edgecolor="none", fontsize=8, loc="upper right")
     return figure
-
-
-def _words(part: str) -> str:
-    return {"noise": "noise of people", "bias": "bias of the metric", "variance": "variance of the metric"}[part]
 
 
 def correlations_figure(report: MetricReport) -> Any:
@@ -67,21 +67,20 @@ def correlations_figure(report: MetricReport) -> Any:
     if not humans:
         raise DataError("the report has no correlations to draw; add correlations to the parts")
     counts = [len({row.metric for row in report.correlations if row.human == human}) for human in humans]
-    figure, axes = new_figure(len(humans), 1, width=7.6, height=1.6 + 0.26 * min(_MOST, max(counts)))
+    figure, axes = new_figure(len(humans), 1, width=7.6, height=1.6 + 0.26 * min(_MAX_METRICS, max(counts)))
     for axis, human in zip(axes.ravel(), humans, strict=True):
-        _correlations(axis, [row for row in report.correlations if row.human == human])
-        axis.set_title(filled(f"correlation with '{human}'", 80), fontsize=10, loc="left")
+        _correlations_panel(axis, [row for row in report.correlations if row.human == human])
+        axis.set_title(wrap_title(f"correlation with '{human}'", 80), fontsize=10, loc="left")
     return figure
 
 
-def _correlations(axis: Any, found: list[Any]) -> None:
-    first = {row.metric: row.value for row in found if (row.level, row.measure) == _LEVELS[0][:2]}
-    metrics = sorted(dict.fromkeys(row.metric for row in found), key=lambda name: (-_known(first.get(name)), name))[
-        :_MOST
-    ]
-    place = {name: at for at, name in enumerate(metrics)}
+def _correlations_panel(axis: Any, correlations: list[Any]) -> None:
+    first = {row.metric: row.value for row in correlations if (row.level, row.measure) == _LEVELS[0][:2]}
+    names = dict.fromkeys(row.metric for row in correlations)
+    metrics = sorted(names, key=lambda name: (-_sort_value(first.get(name)), name))[:_MAX_METRICS]
+    place = {name: index for index, name in enumerate(metrics)}
     for number, (level, measure, words, marker) in enumerate(_LEVELS):
-        rows = [row for row in found if (row.level, row.measure) == (level, measure) and row.metric in place]
+        rows = [row for row in correlations if (row.level, row.measure) == (level, measure) and row.metric in place]
         rows = [row for row in rows if math.isfinite(row.value)]
         shift = 0.16 * (number - (len(_LEVELS) - 1) / 2)
         for row in rows:
@@ -99,10 +98,10 @@ def _correlations(axis: Any, found: list[Any]) -> None:
             label=words,
         )
     axis.axvline(0.0, color=GREY, linewidth=0.7)
-    axis.set_yticks(range(len(metrics)), [short(name) for name in metrics], fontsize=8)
+    axis.set_yticks(range(len(metrics)), [shorten_label(name) for name in metrics], fontsize=8)
     axis.set_ylim(len(metrics) - 0.5, -0.5)
     axis.legend(frameon=True, edgecolor="none", fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
 
 
-def _known(value: float | None) -> float:
+def _sort_value(value: float | None) -> float:
     return -math.inf if value is None or math.isnan(value) else value

@@ -24,7 +24,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 """Okabe and Ito's palette, which colour-blind readers can tell apart."""
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 RANDOM, GREY = "random", "#555555"
-LONGEST = 34
+MAX_LABEL = 34
 """Letters of a name on one line of a picture."""
 
 
@@ -32,8 +32,13 @@ def require_figures(path: Path) -> None:
     """Refuse, before any work, an ending that cannot be drawn or a machine without matplotlib."""
     if Path(resolve_ending(path, _STREAMED)).suffix.lower() not in ENDINGS:
         raise OptionError(f"{path}: unknown ending of a picture; use .svg, .png or .pdf")
+    require_matplotlib()
+
+
+def require_matplotlib() -> None:
+    """Raise where matplotlib, which is an extra, is not installed."""
     try:
-        import matplotlib as mpl  # noqa: F401, PLC0415
+        import matplotlib as mpl  # noqa: F401, PLC0415  (an extra, and slow to import)
     except ImportError:
         raise MissingExtraError("pictures need matplotlib; install it with: pip install 'aliquot[report]'") from None
 
@@ -52,43 +57,49 @@ def new_figure(rows: int = 1, columns: int = 1, *, width: float = 7.0, height: f
 
 
 def save_figure(figure: Any, path: Path) -> None:
-    """Write the picture; a fixed salt and no date make the same numbers the same file."""
-    import matplotlib as mpl  # noqa: PLC0415
+    """Write the picture."""
+    kind = Path(resolve_ending(path, _STREAMED)).suffix.lower().removeprefix(".")
+    write_bytes(path, encode_figure(figure, kind))
 
-    buffer, kind = io.BytesIO(), Path(resolve_ending(path, _STREAMED)).suffix.lower().removeprefix(".")
+
+def encode_figure(figure: Any, kind: str = "svg") -> bytes:
+    """Return the picture as svg, pdf or png; a fixed salt and no date make the same numbers the same bytes."""
+    import matplotlib as mpl  # noqa: PLC0415  (an extra, and slow to import)
+
+    buffer = io.BytesIO()
     stamp = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}.get(kind, {})
     with mpl.rc_context({"svg.hashsalt": "aliquot", "svg.fonttype": "none", "pdf.fonttype": 42}):
         figure.savefig(buffer, format=kind, dpi=150, metadata=stamp)
-    write_bytes(path, buffer.getvalue())
+    return buffer.getvalue()
 
 
-def look(number: int) -> tuple[str, Any]:
+def choose_line_style(number: int) -> tuple[str, Any]:
     """Colour and dash of a line; grey is random's. All pairs differ before the first comes again."""
     colours = COLOURS[:-1]
     return colours[number % len(colours)], DASHES[(number + number // len(colours)) % len(DASHES)]
 
 
-def apart(wanted: FloatArray, sizes: FloatArray) -> FloatArray:
+def separate_labels(centres: FloatArray, sizes: FloatArray) -> FloatArray:
     """Centres in [0, 1], as near as can be to those wanted (ascending), of things that must not cover each other.
 
-    >>> apart(np.array([0.5, 0.5]), np.array([0.2, 0.2])).round(3).tolist()
+    >>> separate_labels(np.array([0.5, 0.5]), np.array([0.2, 0.2])).round(3).tolist()
     [0.4, 0.6]
     """
     from sklearn.isotonic import isotonic_regression  # noqa: PLC0415  (slow to import)
 
-    if not len(wanted):
-        return wanted
+    if not len(centres):
+        return centres
     # Centre i lies at least (size i-1 + size i) / 2 above centre i-1: less these steps, centres must only not fall.
     steps = np.concatenate([[0.0], np.cumsum((sizes[1:] + sizes[:-1]) / 2)])
     lowest, highest = sizes[0] / 2, 1.0 - sizes[-1] / 2 - steps[-1]
     bounds = {"y_min": lowest, "y_max": highest} if lowest <= highest else {}
-    return np.asarray(isotonic_regression(wanted - steps, **bounds) + steps, dtype=np.float64)
+    return np.asarray(isotonic_regression(centres - steps, **bounds) + steps, dtype=np.float64)
 
 
-def short(name: object, letters: int = LONGEST) -> str:
+def shorten_label(name: object, letters: int = MAX_LABEL) -> str:
     """Return a name for a picture: no mathematics, no controls, and cut in its middle where it is longer.
 
-    >>> short("a" * 20 + "b" * 20, 9)
+    >>> shorten_label("a" * 20 + "b" * 20, 9)
     'aaaa…bbbb'
     """
     text = escape.one_line(str(name))
@@ -98,6 +109,6 @@ def short(name: object, letters: int = LONGEST) -> str:
     return escape.mathtext(text)
 
 
-def filled(text: str, width: int) -> str:
+def wrap_title(text: str, width: int) -> str:
     """Return a sentence in lines of at most so many letters, for a title."""
     return escape.mathtext(textwrap.fill(text, width))
