@@ -1,4 +1,4 @@
-"""Agreement on the real campaigns: against reference libraries, and what docs/agreement.md says of them."""
+"""Agreement on the real campaigns: against reference libraries, and what docs/evidence-people.md says of them."""
 
 from __future__ import annotations
 

@@ -118,11 +118,11 @@ def write(
     """Write the campaign for another annotation tool, blind, and a key.
 
     The folder TOOL inside holds what the tool takes, with opaque ids only; keep key.csv to yourself. What the tool
-    exports is read by every verb that takes judgments, with --key.
+    exports is read by every verb that takes judgments, with --read key=key.csv.
 
     Example: aliquot collect write data.jsonl -s selection.jsonl --for pearmut --protocol esa -o campaign/
 
-    Example: aliquot estimate data.jsonl -s selection.jsonl -j annotations.json --key campaign/key.csv
+    Example: aliquot estimate data.jsonl -s selection.jsonl -j annotations.json --read key=campaign/key.csv
     """
     from aliquot.collect.exchange import KEY, TOOLS, write_for  # noqa: PLC0415
     from aliquot.collect.gathering import gather  # noqa: PLC0415

@@ -133,7 +133,7 @@ def rehearse(
     ] = None,
     hourly: options.HourlyOption = None,
     currency: Annotated[
-        str | None, typer.Option("--currency", help="Of that money.", rich_help_panel=options.COSTS)
+        str | None, typer.Option("--currency", help="Currency of --hourly.", rich_help_panel=options.COSTS)
     ] = None,
     replays: Annotated[int, typer.Option("--replays", help="How often the work is judged anew, for power.")] = 10,
     at_once: Annotated[
