@@ -33,8 +33,8 @@ BEGIN, END = "<!-- bots -->", "<!-- end of bots -->"
 LABELS = ("wmt24 ESA en-cs", "wmt23 en-de DA")
 HEAD = """
 Whole campaigns of three bots through the queue of `aliquot collect` (`make study-bots`), beside replays of the same
-policy as in `simulate`: 60 items, the 8 best systems, 30% of the cells, question `top`. Bots / replays, in brackets the difference
-in standard errors; coverage of 95% intervals with its standard error.
+policy as in `simulate`: 60 items, the 8 best systems, 30% of the cells, question `top`. Bots / replays, in brackets the
+difference in standard errors; coverage of 95% intervals with its standard error.
 
 | campaign | runs | weighted tau | best named | error of means | coverage, bots | coverage, replays |
 |---|---|---|---|---|---|---|"""
