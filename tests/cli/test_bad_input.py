@@ -173,8 +173,8 @@ UNREADABLE = {
     "a table in latin-1": Case(
         (LONG + "1,B\xe4r,BLEU,1\n").encode("latin-1"), ("data.csv line 2", "0xe4", "UTF-8", "iconv"), file="data.csv"
     ),
-    "a web page": Case("<!DOCTYPE html>\n<html>\n", ("data.jsonl line 1", "<!DOCTYPE html>", "--format")),
-    "prose": Case("Dear colleagues\n", ("data.txt line 1", "Dear colleagues", "--format"), file="data.txt"),
+    "a web page": Case("<!DOCTYPE html>\n<html>\n", ("data.jsonl line 1", "<!DOCTYPE html>", "--read format")),
+    "prose": Case("Dear colleagues\n", ("data.txt line 1", "Dear colleagues", "--read format"), file="data.txt"),
     "an Excel file": Case(
         b"PK\x03\x04\x14\x00\x06\x00\x08\x00\x00\x00!\x00\xdf\xa4\xd2l\n\n", ("data.xlsx", "CSV"), file="data.xlsx"
     ),
@@ -456,7 +456,9 @@ PUBLISHED = {
     "MQM, unknown severity": mqm(
         MQM_HEADER + MQM_ROW + MQM_ROW.replace("Major", "Huge"), "mqm.tsv line 3", "'Huge'", "minor, major"
     ),
-    "MQM, ragged row": mqm(MQM_HEADER + MQM_ROW + "A\td1\t1\n", "mqm.tsv line 3", "3 fields", "has 9", "mend"),
+    "MQM, ragged row": mqm(
+        MQM_HEADER + MQM_ROW + "A\td1\t1\n", "mqm.tsv line 3", "3 fields", "has 9", "correct the row"
+    ),
     "MQM without targets": mqm(
         (MQM_HEADER + MQM_ROW).replace("target", "translated"), "mqm.tsv", "lacks a column 'target'", "'translated'"
     ),
@@ -560,15 +562,15 @@ OPTIONS = {
         "--human", "Human", says=("unknown score 'Human'", "did you mean 'human'", "--human")
     ),
     "unknown system in --exclude": option(
-        "--exclude", "a", says=("unknown system 'a'", "did you mean 'A'", "'A', 'B'", "--exclude")
+        "--exclude", "a", says=("unknown system 'a'", "did you mean 'A'", "'A', 'B'", "--read exclude")
     ),
     "unknown system in --systems": option(
         "--systems", "A,sysC", says=("unknown system 'sysC'", "'A', 'B'", "--systems")
     ),
-    "no system left": option("--exclude", "A,B", says=("no system is left", "--systems", "--exclude")),
+    "no system left": option("--exclude", "A,B", says=("no system is left", "--systems", "--read exclude")),
     "--systems with nothing": option("--systems", " , ", says=("no system is left", "--systems")),
     "--lower-is-better unknown": option(
-        "--lower-is-better", "TER", says=("unknown score 'TER'", "'human', 'COMET'", "--lower-is-better")
+        "--lower-is-better", "TER", says=("unknown score 'TER'", "'human', 'COMET'", "--read lower-is-better")
     ),
     "flipped twice": option(
         "--lower-is-better",
@@ -576,7 +578,7 @@ OPTIONS = {
         says=("'COMET'", "already flipped"),
         content=lines({**ITEM, "aliquot": {"flipped": ["COMET"]}}),
     ),
-    "bad --format": option("--format", "jsonl", says=("--format is 'jsonl'", "'items', 'mtme', 'mqm'")),
+    "bad --format": option("--format", "jsonl", says=("--read format is 'jsonl'", "'items', 'mtme', 'mqm'")),
     "--format mtme on a file": option("--format", "mtme", says=("data.jsonl", "is a file", "folder")),
     "--format summeval on items": option("--format", "summeval", says=("data.jsonl line 1", "'id'", "SummEval")),
     "unknown ending of OUT": option(says=("out.xlsx", "unknown ending", ".jsonl", ".parquet", ".csv"), out="out.xlsx"),

@@ -213,7 +213,7 @@ BAD = [
     ("--systems 'a,b'", ("--difference", 1, "--sd", 25, "--systems", "a,b")),
     ("--plot draws the curves", ("--difference", 1, "--sd", 25, "--plot", "x.svg")),
     ("--budget '5 yen'", ("power", "--budget", "5 yen", "--sd", 25)),
-    ("needs --seconds-per-judgment", ("power", "--budget", "5h", "--sd", 25)),
+    ("needs --cost seconds-per-judgment", ("power", "--budget", "5h", "--sd", 25)),
     ("no human scores", ("bare.jsonl",)),
     ("unknown ending", ("pilot.jsonl", "--plot", "x.bmp")),
     ("unknown ending", ("pilot.jsonl", "-o", "x.doc")),

@@ -87,7 +87,7 @@ def test_help_of_each_verb(aliquot, verb):
 
 
 @pytest.mark.parametrize("verb", ["inspect", "convert"])
-@pytest.mark.parametrize("option", ["--human", "--systems", "--exclude", "--json", "--read"])
+@pytest.mark.parametrize("option", ["--human", "--systems", "--json", "--read"])
 def test_common_options(aliquot, verb, option):
     assert option in aliquot(verb, "--help-all")
 
@@ -191,7 +191,7 @@ def test_inspect_choices(aliquot, path, campaign):
     assert document["scores"]["metricB"]["flipped"] is True
     assert document["scores"]["metricB"]["max"] == -campaign.scores["metricB"][:, [0, 2]].min()
     assert document["judgments"]["count"] == 160
-    left = aliquot_json(aliquot("inspect", path, "--json", "--exclude", "sys1,sys4"))
+    left = aliquot_json(aliquot("inspect", path, "--json", "--read", "exclude=sys1|sys4"))
     assert left["systems"] == ["sys2", "sys3"]
 
 
@@ -243,7 +243,7 @@ def test_inspect_names_what_is_missing(aliquot, tmp_path, campaign):
     shown = aliquot("inspect", tmp_path / "gaps.jsonl")
     assert "10 items have no 'human'" in shown
     assert "systems without any 'human': sys4" in shown
-    assert "try --exclude sys4" in " ".join(shown.split())
+    assert "try --read exclude=sys4" in " ".join(shown.split())
 
 
 # -- convert -------------------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ def test_convert_all_pairs_of_a_wmt_folder(aliquot, tmp_path, campaign):
     names = ["wmt-xx-yy.jsonl.gz", "wmt-xx-zz.jsonl.gz"]
     assert [Path(written).name for written in document["written"]] == names
     assert load(tmp_path / "out" / names[0]).n_items == 40
-    aliquot("convert", tmp_path / "wmt", tmp_path / "out", "--exclude", "sys1", "--read", "lower-is-better=metricB")
+    aliquot("convert", tmp_path / "wmt", tmp_path / "out", "--read", "exclude=sys1,lower-is-better=metricB")
     left = load(tmp_path / "out" / names[1])
     assert left.systems == ("sys2", "sys3", "sys4")
     assert left.flipped == {"metricB"}

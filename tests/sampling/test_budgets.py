@@ -235,8 +235,8 @@ def test_units(budget, options, expected):
     ("budget", "options", "message"),
     [
         (9, {"cost": "cost"}, "write 9cost for an amount of cost, or 9items"),
-        ("9cost", {}, "needs --cost COLUMN"),
-        ("10EUR", {"seconds_per_item": 100}, "money needs --hourly"),
+        ("9cost", {}, "needs `cost`, a column"),
+        ("10EUR", {"seconds_per_item": 100}, "money needs `hourly`"),
         ("2h", {}, "how long judging takes"),
         ("2judgments", {}, "one item takes"),
     ],

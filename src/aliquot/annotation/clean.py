@@ -277,7 +277,7 @@ def clean(
     whole = evalset_of(data)
     judgments = judgments_of(data) if recode is None and answer == "value" else valued(data, answer, recode)
     if not len(judgments):
-        raise DataError(f"{whole.name}: there are no judgments to clean; check --systems and --exclude")
+        raise DataError(f"{whole.name}: there are no judgments to clean; check `systems` and `exclude`")
     original = judgment_rows(judgments)
     judged = judgment_rows(Judgments(judgments.table.drop(MARKED, strict=False))) if fresh else original
     if strict:

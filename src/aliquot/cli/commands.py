@@ -20,6 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 DEFAULT = "run"  # the subcommand that `aliquot VERB` without a subcommand means
+MIN_RARE = 3  # where fewer options are rare, `--help` shows them, too
 _PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]*))?`")
 _NEW_SPELLINGS: dict[str, str] = {}  # of hidden options, for messages
 _OLD_SPELLINGS: dict[str, str] = {}  # those that the running command uses, and what to write instead
@@ -55,6 +56,8 @@ class Command(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any, *, everything: bool = False) -> None:
         """Print the help: everyday options, or all of them."""
         rare: list[Any] = [] if everything else [option for option in self.params if is_rare(option)]
+        if len(rare) < MIN_RARE:
+            rare = []
         for option in rare:
             option.hidden = True
         try:
@@ -66,6 +69,8 @@ class Command(TyperCommand):
             typer.echo(f" Also: {', '.join(f'{ctx.command_path} {name}' for name in self.siblings)}\n")
         if rare:
             typer.echo(f" {len(rare)} more options: {ctx.command_path} --help-all\n")
+        if everything and any(option.name == "all_rows" for option in self.params):
+            typer.echo(" Long tables: --all-rows shows every row.\n")
 
 
 def is_rare(option: Any) -> bool:

@@ -94,13 +94,13 @@ def _load_arguments(reading: Reading) -> dict[str, Any]:
 
 
 def _chosen_systems(evalset: EvalSet, reading: Reading, *, sources_only: bool = False) -> EvalSet:
-    systems, exclude = reading.systems, reading.exclude
+    systems, excluded = reading.systems, reading.excluded
     if systems is not None:
-        evalset = evalset.keep(systems=_known_systems(systems, evalset, "--systems"))
-    if exclude is not None:
-        evalset = evalset.drop(systems=_known_systems(exclude, evalset, "--exclude"))
-    if not evalset.systems and not (sources_only and systems is None and exclude is None):
-        raise OptionError("no system is left; check --systems and --exclude")
+        evalset = evalset.keep(systems=_require_systems(names(systems), evalset, "--systems"))
+    if excluded is not None:
+        evalset = evalset.drop(systems=_require_systems(excluded, evalset, "--read exclude"))
+    if not evalset.systems and not (sources_only and systems is None and excluded is None):
+        raise OptionError("no system is left; check --systems and --read exclude")
     return evalset
 
 
@@ -126,12 +126,11 @@ def value_range(text: str | None, option: str = "--range", mark: str = ",") -> t
     return low, high
 
 
-def _known_systems(text: str, evalset: EvalSet, option: str) -> list[str]:
-    wanted = names(text)
-    for name in wanted:
+def _require_systems(systems: list[str], evalset: EvalSet, option: str) -> list[str]:
+    for name in systems:
         if name not in evalset.systems:
             raise unknown_name("system", name, evalset.systems, f"check {option}")
-    return wanted
+    return systems
 
 
 def print_json(document: dict[str, Any]) -> None:

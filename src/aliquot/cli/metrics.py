@@ -123,7 +123,7 @@ def run(
     (noise, bias, variance); how many judgments each is worth; correlations at every level; whether one metric is
     better than another; what a metric saves when combined with few judgments. --human may name several criteria.
 
-    Example: aliquot metrics wmt23.jsonl --exclude refA --plot worth.svg
+    Example: aliquot metrics wmt23.jsonl --read exclude=refA --plot worth.svg
 
     Example: aliquot metrics wmt23.jsonl --parts correlations,tests --metrics COMET,BLEU,chrF --common
 

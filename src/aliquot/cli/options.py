@@ -51,18 +51,19 @@ judgments_option = partial(typer.Option, "--judgments", "-j", metavar="FILE")
 SystemsOption = Annotated[
     str | None, typer.Option("--systems", metavar="A,B", help="Keep only these systems.", rich_help_panel=_READING)
 ]
-ExcludeOption = Annotated[
-    str | None, typer.Option("--exclude", metavar="A,B", help="Leave these systems out.", rich_help_panel=_READING)
-]
+ExcludeOption = Annotated[str | None, old_option("--exclude", metavar="A,B", new="--read exclude=A|B")]
 SeedOption = Annotated[
     int, typer.Option("--seed", callback=_refuse_negative, help="Same seed, same result.", rich_help_panel=MORE)
 ]
 JsonOption = Annotated[
-    bool, typer.Option("--json", callback=_claim_output, help="Print one JSON document and nothing else.")
+    bool,
+    typer.Option(
+        "--json", callback=_claim_output, help="Print one JSON document and nothing else.", rich_help_panel=MORE
+    ),
 ]
 AllRowsOption = Annotated[
     bool,
-    typer.Option("--all-rows", callback=_show_all_rows, help="Show every row of long tables.", rich_help_panel=MORE),
+    typer.Option("--all-rows", callback=_show_all_rows, help="Show every row of long tables.", hidden=True),
 ]
 OutputOption = Annotated[
     Path | None,
@@ -82,7 +83,7 @@ ReadOption = Annotated[
         rich_help_panel=_READING,
         help="What a file does not say: format=mqm; columns of a table: item=segment, value=points, ...; wide=systems "
         "or wide=metrics; score-name=NAME; lower-is-better=A|B; key=FILE of opaque ids; pair=en-de; "
-        "mqm-weights=major=5|...",
+        "mqm-weights=major=5|...; exclude=A|B: leave these systems out.",
     ),
 ]
 ColumnsOption = Annotated[str | None, old_option("--columns", metavar="ROLE=NAME,...", new="--read")]
@@ -93,17 +94,19 @@ WeightsOption = Annotated[
     str | None, old_option("--mqm-weights", metavar="major=5,...", new="--read mqm-weights=major=5|minor=1")
 ]
 KeyOption = Annotated[Path | None, old_option("--key", metavar="FILE", new="--read key=FILE")]
-SecondsPerItemOption = Annotated[
-    float | None,
-    typer.Option("--seconds-per-item", help="All outputs of an item, once.", rich_help_panel=COSTS),
-]
-SecondsPerJudgmentOption = Annotated[
-    float | None, typer.Option("--seconds-per-judgment", help="One output, once.", rich_help_panel=COSTS)
-]
-HourlyOption = Annotated[
-    float | None, typer.Option("--hourly", help="What an annotator's hour costs.", rich_help_panel=COSTS)
-]
-CurrencyOption = Annotated[str, typer.Option("--currency", help="Currency of --hourly.", rich_help_panel=COSTS)]
+_NUMBERS_OF_COST = ("seconds_per_item", "seconds_per_judgment", "seconds_per_new_item", "hourly")
+
+
+def _old_cost(name: str, example: str) -> Any:
+    flag = name.replace("_", "-")
+    return old_option(f"--{flag}", new=f"--cost {flag}={example}")
+
+
+SecondsPerItemOption = Annotated[float | None, _old_cost("seconds_per_item", "240")]
+SecondsPerJudgmentOption = Annotated[float | None, _old_cost("seconds_per_judgment", "40")]
+SecondsPerNewItemOption = Annotated[float | None, _old_cost("seconds_per_new_item", "60")]
+HourlyOption = Annotated[float | None, _old_cost("hourly", "20")]
+CurrencyOption = Annotated[str | None, _old_cost("currency", "USD")]
 
 
 @dataclass(frozen=True)
@@ -126,10 +129,20 @@ class Reading:
     @property
     def rare_arguments(self) -> dict[str, Any]:
         """The rare arguments of `load`, from `--read` and its old spellings."""
+        return {name: value for name, value in self._parsed.items() if name != "exclude"}
+
+    @property
+    def excluded(self) -> list[str] | None:
+        """The systems to leave out."""
+        return self._parsed.get("exclude")
+
+    @property
+    def _parsed(self) -> dict[str, Any]:
         from aliquot.io.reading_options import parse_reading  # noqa: PLC0415  (help must not import numpy)
 
-        weights, lower = (
-            None if text is None else text.replace(",", "|") for text in (self.mqm_weights, self.lower_is_better)
+        weights, lower, exclude = (
+            None if text is None else text.replace(",", "|")
+            for text in (self.mqm_weights, self.lower_is_better, self.exclude)
         )
         old = {
             "format": self.format,
@@ -139,6 +152,7 @@ class Reading:
             "pair": self.pair,
             "mqm-weights": weights,
             "key": self.key,
+            "exclude": exclude,
         }
         texts = [f"{key}={value}" for key, value in old.items() if value is not None]
         return parse_reading([*(self.read or ()), *texts, *([] if self.columns is None else [self.columns])])
@@ -162,17 +176,8 @@ class Output:
 
 @dataclass(frozen=True)
 class Choosing:
-    """What the budget counts and how it is spread."""
+    """What is chosen together, and how the budget is spread."""
 
-    cost: Annotated[
-        str | None,
-        typer.Option(
-            "--cost",
-            metavar="COLUMN",
-            help="Item column, esa_time, or fitted (to recorded times).",
-            rich_help_panel=CHOOSING,
-        ),
-    ] = None
     unit: Annotated[
         str, typer.Option("--unit", help="item, or document: whole documents are chosen.", rich_help_panel=CHOOSING)
     ] = "item"
@@ -191,7 +196,52 @@ class Choosing:
 class Costs:
     """What judging takes in time and money."""
 
+    cost: Annotated[
+        str | None,
+        typer.Option(
+            "--cost",
+            metavar="COLUMN,KEY=VALUE,...",
+            help="What judging takes: a column of the items' seconds, esa_time or fitted (to recorded times), or "
+            "seconds-per-item=240 or seconds-per-judgment=40; seconds-per-new-item=60; hourly=20, currency=USD.",
+            rich_help_panel=COSTS,
+        ),
+    ] = None
     seconds_per_item: SecondsPerItemOption = None
     seconds_per_judgment: SecondsPerJudgmentOption = None
+    seconds_per_new_item: SecondsPerNewItemOption = None
     hourly: HourlyOption = None
-    currency: CurrencyOption = "EUR"
+    currency: CurrencyOption = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments that `--cost` and its old spellings stand for, those that are set."""
+        old = {name: value for name, value in vars(self).items() if name != "cost" and value is not None}
+        arguments = parse_cost(self.cost)
+        for name in arguments.keys() & old.keys():
+            raise typer.BadParameter(f"--cost {name.replace('_', '-')}=... and --{name.replace('_', '-')}: give one")
+        return arguments | old
+
+
+def parse_cost(text: str | None) -> dict[str, Any]:
+    """Parse `--cost`: a column, and what has a key.
+
+    >>> parse_cost("esa_time,hourly=20,currency=USD")
+    {'cost': 'esa_time', 'hourly': 20.0, 'currency': 'USD'}
+    """
+    arguments: dict[str, Any] = {}
+    for part in filter(None, (part.strip() for part in (text or "").split(","))):
+        key, equals, value = part.partition("=")
+        name = key.strip().replace("-", "_") if equals else "cost"
+        if name in arguments:
+            raise typer.BadParameter(f"--cost {text}: {'two columns' if name == 'cost' else f'{key} stands twice'}")
+        if name in _NUMBERS_OF_COST:
+            try:
+                arguments[name] = float(value)
+            except ValueError:
+                raise typer.BadParameter(f"--cost {part}: expected a number, as in {key}=40") from None
+        elif name in ("cost", "currency"):
+            arguments[name] = value.strip() if equals else part
+        else:
+            keys = ", ".join(name.replace("_", "-") for name in (*_NUMBERS_OF_COST, "currency"))
+            raise typer.BadParameter(f"--cost {part}: unknown key '{key}'; the keys are {keys}")
+    return arguments

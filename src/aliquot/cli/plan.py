@@ -70,29 +70,10 @@ RaterVarianceOption = Annotated[
 ]
 _ALPHA = "Significance level of two-sided tests."
 _POWER = "Target probability of a significant difference."
-_NEW_ITEM = "Seconds for an item, however often judged."
 
 
 def _old(flag: str, command: str, **settings: Any) -> Any:
     return old_option(flag, new=f"`aliquot plan {command} {flag}`", **settings)
-
-
-@dataclass(frozen=True)
-class DataCosts(options.Costs):
-    """What judging takes in time and money, also from the data."""
-
-    cost: Annotated[
-        str | None,
-        typer.Option(
-            "--cost",
-            metavar="COLUMN",
-            help="Seconds of an item, esa_time, or fitted (to recorded times).",
-            rich_help_panel=options.COSTS,
-        ),
-    ] = None
-    seconds_per_new_item: Annotated[
-        float, typer.Option("--seconds-per-new-item", help=_NEW_ITEM, rich_help_panel=options.COSTS)
-    ] = 0.0
 
 
 @dataclass(frozen=True)
@@ -115,7 +96,7 @@ class OldOptions:
 def run(
     output: options.Output,
     reading: options.Reading,
-    costs: DataCosts,
+    costs: options.Costs,
     old: OldOptions,
     data: PlanArgument = None,
     budget: BudgetOption = None,
@@ -165,7 +146,7 @@ def run(
     differences at every budget, in items, hours and money, for a random sample and for the recommended method, and what
     to do. `aliquot plan power` plans from numbers alone, `aliquot plan adaptive` plans an adaptive campaign.
 
-    Example: aliquot plan data.jsonl --goal best=0.9 --seconds-per-item 240 --hourly 20 --plot plan.svg
+    Example: aliquot plan data.jsonl --goal best=0.9 --cost seconds-per-item=240,hourly=20 --plot plan.svg
 
     Example: aliquot plan power --difference 1 --sd 25
     """
@@ -199,7 +180,7 @@ def run(
             seed=seed,
             jobs=jobs,
             progress=progress,
-            **vars(costs),
+            **costs.arguments,
             **(vars(old) | {"sd": _parse_numbers("sd", old.sd)}),
         )
     if plot is not None and isinstance(result, CampaignPlan):
@@ -242,15 +223,12 @@ def power(
         typer.Option("--judgments-per-output", help="Annotators who judge an output.", rich_help_panel=_JUDGING),
     ] = None,
     rater_variance: RaterVarianceOption = None,
-    seconds_per_new_item: Annotated[
-        float, typer.Option("--seconds-per-new-item", help=_NEW_ITEM, rich_help_panel=options.COSTS)
-    ] = 0.0,
 ) -> None:
     """How many judgments for a difference? What does a budget detect? From numbers, without data.
 
     Example: aliquot plan power --difference 1 --sd 25
 
-    Example: aliquot plan power --budget 500EUR --sd 25 --seconds-per-judgment 40 --hourly 20
+    Example: aliquot plan power --budget 500EUR --sd 25 --cost seconds-per-judgment=40,hourly=20
     """
     common.require_writable(output.file)
     result = plan_power(
@@ -268,8 +246,7 @@ def power(
         table=table,
         budget=budget,
         rater_variance=rater_variance,
-        seconds_per_new_item=seconds_per_new_item,
-        **vars(costs),
+        **costs.arguments,
     )
     _show(result, output)
 
@@ -279,7 +256,7 @@ def adaptive(
     data: options.DataArgument,
     output: options.Output,
     reading: options.Reading,
-    costs: DataCosts,
+    costs: options.Costs,
     question: Annotated[AdaptiveQuestion, typer.Option("--question", "-q", help="What is to be decided.")] = "best",
     policy: Annotated[
         str, typer.Option("--policy", metavar="SPEC", help="Which system is judged next; compared with uniform.")
@@ -323,7 +300,7 @@ def adaptive(
             seed=seed,
             jobs=jobs,
             progress=progress,
-            **vars(costs),
+            **costs.arguments,
         )
     _show(result, output)
 

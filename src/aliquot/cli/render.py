@@ -98,8 +98,11 @@ def print_result(
 
 def print_notes(result: object, console: Console) -> None:
     """Print a result's notes, one a paragraph."""
-    for note in getattr(result, "notes", ()):
+    notes = getattr(result, "notes", ())
+    for note in notes:
         _print_paragraph(f"note: {note}", console)
+    if notes:
+        console.print()
 
 
 def _print_paragraph(text: str, console: Console, style: str = "") -> None:
@@ -177,7 +180,8 @@ def _cells_to_print(view: View, rows: Sequence[int]) -> list[list[str]]:
         if column.kind == "bar":
             texts = _draw_bars([column.value(row) for row in view.rows], rows)
         else:
-            texts = [escape.terminal(column.cell(value)) for value in values]
+            texts = [column.cell(value) for value in values]
+            texts = [escape.terminal(spell_options(text) if column.kind == "text" else text) for text in texts]
         table.append([escape.terminal(column.header), *texts])
     return table
 
@@ -415,7 +419,6 @@ def verdict(text: str | None, console: Console) -> None:
 
 def signature(text: str, console: Console) -> None:
     """Print the line that reproduces a result; it is never broken, so that it can be copied."""
-    console.print()
     console.print(text, style="dim", markup=False, soft_wrap=True)
 
 

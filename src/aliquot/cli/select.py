@@ -106,11 +106,7 @@ def run(
             evalset,
             method,
             budget,
-            cost=choosing.cost,
-            seconds_per_item=costs.seconds_per_item,
-            hourly=costs.hourly,
-            currency=costs.currency,
-            seconds_per_judgment=costs.seconds_per_judgment,
+            **costs.arguments,
             protocol=protocol,
             past=past or (),
             scale=scale,
@@ -125,8 +121,8 @@ def run(
             seed=seed,
             metric=metric,
         )
-    timed = budget is not None and parse_amount(budget.removeprefix("+"), costs.currency).timed
-    summary = summarise(selection, evalset, None if timed else _total_cost(evalset, choosing.cost))
+    timed = budget is not None and parse_amount(budget.removeprefix("+"), costs.arguments.get("currency", "EUR")).timed
+    summary = summarise(selection, evalset, None if timed else _total_cost(evalset, costs.arguments.get("cost")))
     if output.file is not None:
         write(selection, evalset, output.file, form)
     common.draw(plot, lambda: _figure(selection, evalset))

@@ -246,7 +246,7 @@ def run(
             parity=parity,
             seconds_per_item=seconds_per_item,
             hourly=hourly,
-            currency=currency,
+            currency=currency or "EUR",
             seed=seed,
             jobs=jobs,
             engine=engine,

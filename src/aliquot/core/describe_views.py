@@ -22,8 +22,8 @@ def describe_views(description: Description) -> tuple[View, ...]:
     facts = (Column("", lambda fact: fact[0], "name"), Column("", lambda fact: fact[1], "text"))
     steps = (
         Column("step", "verb", "name"),
-        Column("", lambda step: "ready" if step.ready else "not yet", "name"),
-        Column("", "note", "text"),
+        Column("state", lambda step: "ready" if step.ready else "not yet", "name"),
+        Column("why", "note", "text"),
     )
     return (
         View("data", _list_facts(description), facts, intro=(size,)),

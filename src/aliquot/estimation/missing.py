@@ -66,7 +66,7 @@ def refuse_missing(missing: Missing) -> None:
     if total:
         raise DataError(
             f"--strict: {total} of {int(missing.asked.sum())} selected outputs have no judgment ({missing.listed()}); "
-            "judge them, leave out systems with --exclude, or leave out --strict"
+            "judge them, leave out systems (`exclude`), or leave out `strict`"
         )
 
 

@@ -1,4 +1,4 @@
-"""The rare arguments of `load` as one text, `key=value,...`, which the command line calls `read`."""
+"""How data are read as one text, `key=value,...`: the rare arguments of `load`, and systems to leave out."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from aliquot.errors import OptionError, unknown_name
 from aliquot.io.formats.mqm import MQMWeights
 from aliquot.io.formats.table_columns import SYNONYMS
 
-ARGUMENTS = ("format", "wide", "pair", "key", "score_name", "lower_is_better", "mqm_weights")
+ARGUMENTS = ("format", "wide", "pair", "key", "score_name", "lower_is_better", "mqm_weights", "exclude")
+_LISTS = ("lower_is_better", "exclude")
 _REMEDY = "write key=value pairs joined by commas, e.g. wide=metrics,item=segment"
 
 
 def parse_reading(text: str | Sequence[str]) -> dict[str, Any]:
-    """Parse one or several texts `key=value,...` into keyword arguments of `load`.
+    """Parse one or several texts `key=value,...` into keyword arguments of `load`, and `exclude`, a list of systems.
 
-    The keys are `format`, `wide`, `pair`, `key`, `score-name`, `lower-is-better` and `mqm-weights` (several scores or
-    weights are joined by `|`) and the column roles (`item`, `system`, `value`, ...), which become `columns`. A part
+    The keys are `format`, `wide`, `pair`, `key`, `score-name`, `lower-is-better`, `mqm-weights` and `exclude` (several
+    values are joined by `|`) and the column roles (`item`, `system`, `value`, ...), which become `columns`. A part
     without "=" continues the value before it, so values may contain commas.
 
     >>> parse_reading("wide=metrics,item=segment,key=a,b.csv")
@@ -42,9 +43,8 @@ def parse_reading(text: str | Sequence[str]) -> dict[str, Any]:
     arguments: dict[str, Any] = {name: values.pop(name) for name in ARGUMENTS if name in values}
     if "key" in arguments:
         arguments["key"] = Path(arguments["key"])
-    if "lower_is_better" in arguments:
-        names = arguments["lower_is_better"].replace("|", ",").split(",")
-        arguments["lower_is_better"] = [name.strip() for name in names if name.strip()]
+    for name in arguments.keys() & set(_LISTS):
+        arguments[name] = [each.strip() for each in arguments[name].replace("|", ",").split(",") if each.strip()]
     if "mqm_weights" in arguments:
         arguments["mqm_weights"] = MQMWeights.parse(arguments["mqm_weights"].replace("|", ","))
     if values:

@@ -46,7 +46,7 @@ _UNITS: dict[str, Unit] = {
 class Amount:
     """A budget as it was written: a number of items or judgments, a share of the items, hours, money, or cost.
 
-    `cost` counts in the unit of the item column that --cost names.
+    `cost` counts in the unit of the item column that `cost` names.
     """
 
     value: float
@@ -76,14 +76,14 @@ def parse_amount(budget: float | str, currency: str = "EUR") -> Amount:
     except (KeyError, ValueError):
         unit, value = None, 0.0
     if re.fullmatch(r"[-+]\s*[\d.]+\s*\S*|nan|inf", text, re.IGNORECASE):
-        raise OptionError(f"--budget {budget}: must be above 0, without a sign")
+        raise OptionError(f"`budget` {budget}: must be above 0, without a sign")
     if unit is None or (found and found["before"] and found["after"]):
         raise OptionError(
-            f"--budget '{budget}': write a number of items (200 or 200items), a share (30%), 3000judgments, hours "
-            f"(20h), money (500{currency}; its name is --currency), or with --cost an amount of it (900cost)"
+            f"`budget` '{budget}': write a number of items (200 or 200items), a share (30%), 3000judgments, hours "
+            f"(20h), money (500{currency}; its name is `currency`), or with `cost` an amount of it (900cost)"
         )
     if not 0 < value < np.inf:
-        raise OptionError(f"--budget {budget}: must be above 0")
+        raise OptionError(f"`budget` {budget}: must be above 0")
     return Amount(value / 100 if unit == "share" else value, unit, text, bare=not mark)
 
 
@@ -98,7 +98,7 @@ class Budget:
         """Return what is left after some items are fixed."""
         amount = None if self.amount is None else self.amount - spent
         if (amount is not None and amount < -1e-9 * (self.amount or 1.0)) or (amount is None and items > self.n):
-            raise OptionError(f"the {items} included items already exceed the budget; raise --budget or include fewer")
+            raise OptionError(f"the {items} included items already exceed the budget; raise `budget` or include fewer")
         return Budget(max(0, self.n - items), amount)
 
 
@@ -107,19 +107,19 @@ def resolve_budget(
 ) -> Budget:
     """Say what a budget buys of `population` items; None buys everything.
 
-    `cost` are the items' costs: in the unit of --cost, or in seconds where the budget is hours (money: see
+    `cost` are the items' costs: in the unit of `cost`, or in seconds where the budget is hours (money: see
     `in_hours`). A share is of the cost where there is one. `systems` outputs are judged for each item.
 
     >>> resolve_budget("30%", 50), resolve_budget("60judgments", 50, systems=4)
     (Budget(n=15, amount=None), Budget(n=15, amount=None))
     """
     if population == 0:
-        raise DataError("no item is left to choose from; check --exclude-items")
+        raise DataError("no item is left to choose from; check `exclude_items`")
     amount = Amount(1.0, "share", "100%") if budget is None else budget
     amount = amount if isinstance(amount, Amount) else parse_amount(amount)
     if amount.bare and cost is not None:
         raise OptionError(
-            f"--budget {amount.written} with --cost: write {amount.written}cost for an amount of cost, "
+            f"`budget` {amount.written} with `cost`: write {amount.written}cost for an amount of cost, "
             f"or {amount.written}items for a number of items"
         )
     same = cost is None or np.allclose(cost, cost[0], rtol=1e-12, atol=0.0)
@@ -129,8 +129,10 @@ def resolve_budget(
             _warn_of_all(amount, population, "items")
         return Budget(min(n, population))
     if cost is None:
-        need = "--cost COLUMN" if amount.unit == "cost" else "how long judging takes: --seconds-per-judgment or --cost"
-        raise OptionError(f"--budget {amount.written} needs {need}")
+        need = (
+            "`cost`, a column" if amount.unit == "cost" else "how long judging takes: `seconds_per_judgment` or `cost`"
+        )
+        raise OptionError(f"`budget` {amount.written} needs {need}")
     total = float(cost.sum())
     value = {"share": amount.value * total, "hours": amount.value * _HOUR}.get(amount.unit, amount.value)
     if value > total * (1 + 1e-12):
@@ -141,7 +143,7 @@ def resolve_budget(
         return Budget(n=population, amount=value)
     n = int(value / cost[0] * (1 + 1e-12))
     if n < 1:
-        raise OptionError(f"the budget {amount.written} buys nothing: an item costs {cost[0]:g}; raise --budget")
+        raise OptionError(f"the budget {amount.written} buys nothing: an item costs {cost[0]:g}; raise `budget`")
     return Budget(n)
 
 
@@ -158,16 +160,16 @@ def count_items(amount: Amount, population: int, judgments_per_item: float) -> i
     value = amount.value
     if amount.unit == "judgments":
         if not judgments_per_item:
-            raise OptionError(f"--budget {amount.written}: the data have no systems to judge; write a number of items")
+            raise OptionError(f"`budget` {amount.written}: the data have no systems to judge; write a number of items")
         value = float(np.floor(value / judgments_per_item + 1e-9))
         if value < 1:
             raise OptionError(
-                f"--budget {amount.written}: one item takes {judgments_per_item:g} judgments, at least "
+                f"`budget` {amount.written}: one item takes {judgments_per_item:g} judgments, at least "
                 "one for each system"
             )
     if abs(round(value) - value) > 1e-9:
         raise OptionError(
-            f"--budget {amount.written}: a number of items is whole; for an amount of cost give --cost "
+            f"`budget` {amount.written}: a number of items is whole; for an amount of cost give `cost` "
             f"too, and write {amount.written}cost"
         )
     return round(value)
@@ -183,7 +185,7 @@ def in_hours(amount: Amount, prices: Prices) -> Amount:
     if amount.unit != "money":
         return amount
     if prices.hourly is None:
-        raise OptionError(f"--budget {amount.written}: money needs --hourly, what an hour of an annotator costs")
+        raise OptionError(f"`budget` {amount.written}: money needs `hourly`, what an hour of an annotator costs")
     return Amount(amount.value / prices.hourly, "hours", amount.written)
 
 
@@ -242,21 +244,15 @@ class Times:
             name for name in ("seconds_per_item", "seconds_per_judgment", "cost") if getattr(self, name) is not None
         ]
         if len(given) > 1:
-            raise OptionError(
-                f"{_option(given[0])} and {_option(given[1])} say how long judging takes in two ways; give one of them"
-            )
+            raise OptionError(f"`{given[0]}` and `{given[1]}` say how long judging takes in two ways; give one of them")
         for name in ("seconds_per_item", "seconds_per_judgment", "hourly"):
             value = getattr(self, name)
             if value is not None and not 0 < value < np.inf:
-                raise OptionError(f"{_option(name)} {value:g}: must be above 0")
+                raise OptionError(f"`{name}={value:g}`: must be above 0")
         if not 0 <= self.seconds_per_new_item < np.inf:
-            raise OptionError(f"--seconds-per-new-item {self.seconds_per_new_item:g}: must be at least 0")
+            raise OptionError(f"`seconds_per_new_item={self.seconds_per_new_item:g}`: must be at least 0")
         if not self.currency.strip() or self.currency.strip().casefold() in _UNITS:
-            raise OptionError(f"--currency '{self.currency}': name a currency, for instance EUR")
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+            raise OptionError(f"`currency='{self.currency}'`: name a currency, for instance EUR")
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +287,7 @@ def plain_prices(times: Times, outputs: int) -> Prices:
     array([80.])
     """
     if times.cost is not None:
-        raise OptionError(f"--cost {times.cost} needs data; without, give --seconds-per-judgment")
+        raise OptionError(f"`cost={times.cost}` needs data; without, give `seconds_per_judgment`")
     seconds, about = None, ""
     if times.seconds_per_judgment is not None:
         seconds, about = times.seconds_per_judgment * outputs, f"{times.seconds_per_judgment:g} s a judgment"
@@ -330,10 +326,10 @@ def _check_known(times: Times, *, known: bool) -> None:
     if known:
         return
     if times.hourly is not None or times.seconds_per_new_item > 0:
-        option = "--hourly" if times.hourly is not None else "--seconds-per-new-item"
+        parameter = "hourly" if times.hourly is not None else "seconds_per_new_item"
         raise OptionError(
-            f"{option} needs to know how long judging takes: give --seconds-per-item, "
-            "--seconds-per-judgment or (with data) --cost"
+            f"`{parameter}` needs to know how long judging takes: give `seconds_per_item`, `seconds_per_judgment` or "
+            "(with data) `cost`"
         )
 
 
