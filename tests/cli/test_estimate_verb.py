@@ -320,7 +320,7 @@ def test_options_are_those_of_the_library(estimated, files, campaign, options, g
 def test_systems_may_be_chosen(estimated, files):
     kept = estimated(files.full, "--selection", files.selection, "--systems", "sys1,sys3", "--json").json
     assert {row["system"] for row in kept["systems"]} == {"sys1", "sys3"}
-    left = estimated(files.full, "--selection", files.selection, "--exclude", "sys1", "--json").json
+    left = estimated(files.full, "--selection", files.selection, "--read", "exclude=sys1", "--json").json
     assert len(left["systems"]) == 4
 
 

@@ -135,7 +135,7 @@ def test_another_seed_is_noticed(following):
 def test_systems_that_are_left_out_do_not_matter(following):
     following("-n", 24, "-o", "next.csv")
     judge("next.csv")
-    said = following("-j", "judgments.csv", "--exclude", "sys4", "--json")
+    said = following("-j", "judgments.csv", "--read", "exclude=sys4", "--json")
     assert said.code == 0, said.err
     assert set(said.json["counts"]) == {"sys1", "sys2", "sys3"}
 

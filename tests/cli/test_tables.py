@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +20,7 @@ SYSTEMS = [f"organisation-{i}/a-translation-model-with-a-long-name-{i}-2026-11" 
 names = st.lists(st.text("ab-/é漢", min_size=1, max_size=70), min_size=1, max_size=12, unique=True)
 
 
-def value_of(kind):
+def value_of(kind, _row):
     return {"interval": (0.25, 0.5), "bar": (0.0, 1.0, 2.0), "text": "several words of a text", "count": 1234}.get(
         kind, 0.123456
     )
@@ -29,7 +31,7 @@ def views(draw):
     rows = draw(names)
     kinds = draw(st.lists(st.sampled_from(KINDS), max_size=14))
     columns = [
-        Column(f"column {i}", lambda row, kind=kind: value_of(kind), kind, rank=draw(st.integers(0, 3)))
+        Column(f"column {i}", partial(value_of, kind), kind, rank=draw(st.integers(0, 3)))
         for i, kind in enumerate(kinds)
     ]
     return View("table", rows, (Column("system", lambda row: row, "name"), *columns))

@@ -115,7 +115,7 @@ def test_the_command_line_says_it_once(
         said = call(*command, tmp_path / "data.jsonl", "-j", tmp_path / "j.csv")
         assert said.code == 0
         assert (said.out + said.err).count("did you mean 'sys1'?") == 1, command
-    left = call("estimate", tmp_path / "data.jsonl", "-j", tmp_path / "j.csv", "--exclude", "sys2", "--json").json
+    left = call("estimate", tmp_path / "data.jsonl", "-j", tmp_path / "j.csv", "--read", "exclude=sys2", "--json").json
     assert [(row["what"], row["count"]) for row in left["mismatches"]] == [("unknown systems", 60)]
 
 
