@@ -246,6 +246,7 @@ def test_options_named_in_the_text_exist(page):
     others = {
         "--help",
         "--help-all",
+        "--all-rows",
         "--stop",
         "--as-meant",
         "--debug",

@@ -97,7 +97,7 @@ def test_errors(campaign, tmp_path):
 
 def test_on_the_command_line(campaign, capsys):
     call = caller(capsys)
-    said = call("collect", "rehearse", str(campaign), "--annotators", "3", "--replays", "1", "--hourly", "20")
+    said = call("collect", "rehearse", str(campaign), "--annotators", "3", "--replays", "1", "--cost", "hourly=20")
     assert said.code == 0, said.err
     assert "what checks would catch" in said.out
     assert "EUR" in said.out

@@ -126,15 +126,11 @@ def rehearse(
     ] = 0.06,
     careless: Annotated[float, options.rare_option("--careless", help="Share who answer at random.")] = 0.1,
     dropouts: Annotated[float, options.rare_option("--dropouts", help="Share who leave before the end.")] = 0.1,
-    seconds_per_judgment: options.SecondsPerJudgmentOption = None,
     like: Annotated[
         Path | None,
         options.rare_option("--like", metavar="FILE", help="Past judgments: noise, severity and pace as there."),
     ] = None,
-    hourly: options.HourlyOption = None,
-    currency: Annotated[
-        str | None, typer.Option("--currency", help="Currency of --hourly.", rich_help_panel=options.COSTS)
-    ] = None,
+    costs: options.Costs = options.Costs(),  # noqa: B008  (frozen)
     replays: Annotated[int, typer.Option("--replays", help="How often the work is judged anew, for power.")] = 10,
     at_once: Annotated[
         bool, options.rare_option("--at-once", help="All call the server at the same time: a load test.")
@@ -147,7 +143,7 @@ def rehearse(
 
     They work through the real server, on 127.0.0.1. The campaign itself is not changed.
 
-    Example: aliquot collect rehearse campaign.db --annotators 12 --hourly 20
+    Example: aliquot collect rehearse campaign.db --annotators 12 --cost hourly=20
 
     Example: aliquot collect rehearse campaign.db --like past.csv --careless 0.2
     """
@@ -155,15 +151,15 @@ def rehearse(
     from aliquot.collect.simulated_people import Behaviour  # noqa: PLC0415
 
     common.require_writable(output)
-    behaviour = Behaviour(noise, severity, careless, dropouts, seconds_per_judgment)
+    prices = costs.pick("seconds_per_judgment", "hourly", "currency")
+    behaviour = Behaviour(noise, severity, careless, dropouts, prices.pop("seconds_per_judgment", None))
     with naming_damage(campaign), render.busy("rehearsing"):
         found = run_rehearsal(
             campaign,
             annotators,
             behaviour=behaviour,
             like=like,
-            hourly=hourly,
-            currency=currency,
+            **prices,
             replays=replays,
             at_once=at_once,
             seed=seed,

@@ -221,6 +221,14 @@ class Costs:
             raise typer.BadParameter(f"--cost {name.replace('_', '-')}=... and --{name.replace('_', '-')}: give one")
         return arguments | old
 
+    def pick(self, *names: str) -> dict[str, Any]:
+        """Return `arguments` for a command that knows only these."""
+        arguments = self.arguments
+        for name in arguments.keys() - set(names):
+            keys = ", ".join(name.replace("_", "-") for name in names)
+            raise typer.BadParameter(f"--cost: {name.replace('_', '-')} is not used here; the keys are {keys}")
+        return arguments
+
 
 def parse_cost(text: str | None) -> dict[str, Any]:
     """Parse `--cost`: a column, and what has a key.
