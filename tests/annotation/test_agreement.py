@@ -267,7 +267,7 @@ def test_many_annotators_have_trust_only_when_asked() -> None:
     answers = likert(units=30, people=17)
     quiet = agreement(table_of(answers), bootstrap=0)
     assert quiet.annotators["trust"].null_count() == 17
-    assert any("ask for them with --trust" in note for note in quiet.notes)
+    assert any("set `trust=True`" in note for note in quiet.notes)
     asked = agreement(table_of(answers), trust=True, bootstrap=0)
     assert asked.annotators["trust"].null_count() == 0
     assert any("random combinations of 17 annotators" in note for note in asked.notes)

@@ -173,11 +173,11 @@ def test_changes_of_all_groups_at_once(seed):
         {"item": rng.integers(0, 4, n), "system": rng.choice(["A", "B", "C"], n), "value": rng.normal(0, 1, n)}
     )
     group, dropped = rng.integers(0, 3, n), rng.random(n) < 0.5
-    keeper = ScoreKeeper.of(table)
+    keeper = ScoreKeeper.from_table(table)
     counted = np.ones(n, dtype=np.bool_)
     changes = keeper.changes_by(group, 3, counted, dropped)
     for one in range(3):
-        expected = keeper.scores(~(dropped & (group == one))) - keeper.scores(counted)
+        expected = keeper.mean_scores(~(dropped & (group == one))) - keeper.mean_scores(counted)
         assert changes[one] == pytest.approx(expected, nan_ok=True)
 
 

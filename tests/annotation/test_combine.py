@@ -416,7 +416,7 @@ def test_labels_of_nobody():
         ({"criterion": "style"}, NameUnknownError, "unknown criterion 'style'"),
         ({"formula": "style * 2"}, NameUnknownError, "unknown criterion or score 'style'"),
         ({"formula": "likert", "criterion": "likert"}, OptionError, "exclude each other"),
-        ({"formula": "likert >= source.likert"}, OptionError, "--source"),
+        ({"formula": "likert >= source.likert"}, OptionError, "`source`"),
         ({"source": "input"}, NameUnknownError, "unknown system 'input'"),
         ({"answer": "label"}, NameUnknownError, "unknown judgment column 'label'"),
         ({"normalise": "zscore"}, NameUnknownError, "unknown way to normalise"),

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import aliquot
-from aliquot.annotation.ballots import best_worst, rankings, table_preferences
-from aliquot.annotation.choice_tables import choice_table, kind_of
+from aliquot.annotation.ballots import read_best_worst, read_rankings, table_preferences
+from aliquot.annotation.choice_tables import choice_table, detect_table_kind
 from aliquot.annotation.choices import cluster_codes, score_preferences
 from aliquot.annotation.compare import COMPARE_KINDS, compare, options_of
 from aliquot.annotation.preferences import Comparison
@@ -154,7 +154,7 @@ def test_tables_without_rows_or_columns():
         compare(SIMPLE.head(0), "pairwise")
     with pytest.raises(DataError, match="needs a column 'choice'"):
         compare(SIMPLE.drop("choice"), "pairwise")
-    with pytest.raises(OptionError, match="name the two with --systems"):
+    with pytest.raises(OptionError, match="name the two in `systems`"):
         compare(SIMPLE.drop("system_a"), "pairwise")
     two = compare(SIMPLE.drop("system_a", "system_b"), "pairwise", systems=["new", "old"])
     assert two["new"].wins == 3
@@ -316,13 +316,13 @@ def test_broken_rankings():
 
 def test_ballots_filled_in_twice_are_averaged():
     frame = pl.DataFrame({"item": ["1", "1"], "annotator": ["p", "p"], "ranking": ["A > B", "B > A"]})
-    found = rankings(choice_table(frame, "ranking", None, "t.csv"))
+    found = read_rankings(choice_table(frame, "ranking", None, "t.csv"))
     assert found.values.tolist() == [[-1.5, -1.5]]
     assert "averaged with the first: 1" in found.notes[0]
     with pytest.raises(DataError, match="two ballots"):
-        rankings(choice_table(frame, "ranking", None, "t.csv"), strict=True)
+        read_rankings(choice_table(frame, "ranking", None, "t.csv"), strict=True)
     shown = pl.DataFrame({"item": ["1"], "best": ["A"], "worst": ["B"], "shown": ["A,B,C"]})
-    assert best_worst(choice_table(shown, "best-worst", None, "t.csv"), systems=["A", "C"]).values.tolist() == [
+    assert read_best_worst(choice_table(shown, "best-worst", None, "t.csv"), systems=["A", "C"]).values.tolist() == [
         [1.0, 0.0]
     ]
 
@@ -428,7 +428,7 @@ def test_better_systems_win_on_simulated_data():
     ],
 )
 def test_kinds_are_told_by_columns(columns, kind):
-    assert kind_of(columns) == kind
+    assert detect_table_kind(columns) == kind
 
 
 def test_options_of_other_kinds_are_refused():
@@ -477,6 +477,6 @@ def test_systems_that_a_repeated_ballot_does_not_show_stay_missing():
     frame = pl.DataFrame(
         {"item": ["1", "1", "2"], "annotator": ["p", "p", "p"], "ranking": ["A > B", "A > B", "A > B > C"]}
     )
-    found = rankings(choice_table(frame, "ranking", None, "t.csv"))
+    found = read_rankings(choice_table(frame, "ranking", None, "t.csv"))
     np.testing.assert_array_equal(found.values, [[-1.0, -2.0, np.nan], [-1.0, -2.0, -3.0]])
     assert found.keys["item"].to_list() == ["1", "2"]

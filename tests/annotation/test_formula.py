@@ -147,7 +147,7 @@ def test_roots_of_negatives_and_powers_of_missing_values_are_missing():
 
 
 def test_the_longest_formula_is_read():
-    longest = combine_methods._LONGEST
+    longest = combine_methods._MAX_FORMULA_LENGTH
     assert parse_formula("a" + " " * (longest - 1)) is not None
     with pytest.raises(OptionError):
         parse_formula("a" + " " * longest)

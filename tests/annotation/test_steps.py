@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import aliquot
-from aliquot.annotation.clean import PRESETS, chain_of
-from aliquot.annotation.cleaning_steps import STEPS, NotApplicableError, lookup
+from aliquot.annotation.clean import PRESETS, build_chain
+from aliquot.annotation.cleaning_steps import STEPS, NotApplicableError, find_step
 from aliquot.annotation.judgment_rows import judgment_rows, page_times
 from aliquot.core.judgments import CONTROL_ITEM
 from aliquot.errors import AliquotError, NameUnknownError, OptionError
@@ -28,8 +28,8 @@ def table(**columns: Any) -> aliquot.Judgments:
 
 def marks(judgments: aliquot.Judgments, step: str) -> list[str | None]:
     """The reasons a step gives, row by row."""
-    spec = chain_of(None, step)[0]
-    return lookup(spec.name).run(judgment_rows(judgments), spec.parameters).reasons.to_list()
+    spec = build_chain(None, step)[0]
+    return find_step(spec.name).run(judgment_rows(judgments), spec.parameters).reasons.to_list()
 
 
 def rows(judgments: aliquot.Judgments, step: str) -> list[int]:
@@ -65,7 +65,7 @@ def test_scale_and_labels():
     with pytest.raises(OptionError, match="low end must be below"):
         marks(judgments, "scale:low=5,high=5")
     with pytest.raises(OptionError, match="needs the parameter"):
-        chain_of(None, "scale:low=5")
+        build_chain(None, "scale:low=5")
 
 
 @pytest.mark.parametrize(("keep", "expected"), [("last", [0, 1]), ("first", [1, 2]), ("none", [0, 1, 2])])
@@ -102,8 +102,8 @@ def test_outliers_are_those_of_the_formula():
 def test_outliers_leave_annotators_with_few_or_equal_answers_alone():
     judgments = table(value=[1.0] * 10 + [99.0, 0.0], annotator=["a"] * 10 + ["b", "c"])
     assert rows(judgments, "outliers") == []
-    spec = chain_of(None, "outliers")[0]
-    notes = lookup("outliers").run(judgment_rows(judgments), spec.parameters).notes
+    spec = build_chain(None, "outliers")[0]
+    notes = find_step("outliers").run(judgment_rows(judgments), spec.parameters).notes
     assert any("only equal" in note for note in notes)
     assert any("fewer than 5" in note for note in notes)
 
@@ -306,8 +306,8 @@ def test_controls_without_known_answers_are_damaged_copies():
 
 def test_controls_that_cannot_be_checked_are_counted():
     judgments = table(annotator="x", control=[True, False], value=[1.0, 2.0])
-    spec = chain_of(None, "controls")[0]
-    found = lookup("controls").run(judgment_rows(judgments), spec.parameters)
+    spec = build_chain(None, "controls")[0]
+    found = find_step("controls").run(judgment_rows(judgments), spec.parameters)
     assert "neither 'expected' nor an undamaged output" in found.notes[0]
 
 
@@ -353,12 +353,12 @@ def test_presets_are_the_papers():
         "semantic_differential": "speeders:share=0.4,expected=600+straight_liners+repeats:k=1.5",
     }
     for name in chains:
-        assert chain_of(name, None)
+        assert build_chain(name, None)
 
 
 def test_a_preset_with_changes():
     def names(*arguments: Any, **options: Any) -> list[str]:
-        return [str(spec) for spec in chain_of(*arguments, **options)]
+        return [str(spec) for spec in build_chain(*arguments, **options)]
 
     assert names("crowd", "fast_pages:pages=3", ["skips"]) == [
         "exam:minimum=0.8",
@@ -382,5 +382,5 @@ def test_a_preset_with_changes():
 )
 def test_wrong_chains(arguments, error, message):
     with pytest.raises(error, match=message) as caught:
-        chain_of(*arguments)
+        build_chain(*arguments)
     assert isinstance(caught.value, AliquotError)

@@ -138,7 +138,7 @@ def test_many_annotators_are_summed_up(aliquot: Call, tmp_path: Path) -> None:
     pairs = agreement(data, bootstrap=0).pairs.height
     assert f"30 of {pairs} rows" in said.out
     assert "pairs of annotators, those that agree best first (by pearson)" in said.out
-    assert "ask for them with --trust" in said.out
+    assert "set --trust" in said.out
     full = aliquot(tmp_path / "crowd.jsonl", "--bootstrap", 0, "--full", "--no-trust")
     assert len(full.out.splitlines()) > pairs
 
@@ -185,7 +185,7 @@ def test_spans_of_an_mqm_file(aliquot: Call, tmp_path: Path) -> None:
         (["--by", "genre"], "unknown item or judgment column 'genre'"),
         (["--annotators", "nobody"], "unknown annotator 'nobody'"),
         (["--groups", "experts"], "unknown item or judgment column 'experts'"),
-        (["--groups", "experts="], "write NAME=ANNOTATOR"),
+        (["--groups", "experts="], "write e.g. experts=a1|a2"),
         (["--level", "metric"], "unknown level 'metric'"),
         (["--measures", "alfa"], "did you mean 'alpha'?"),
         (["--recode", "1|2=low"], "in no group"),

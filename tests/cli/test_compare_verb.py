@@ -162,7 +162,7 @@ def test_judgments_with_criteria_from_a_table(tmp_path, capsys):
         (["{pairwise}", "--systems", "Q,Y"], "unknown system 'Q'"),
         (["{pairwise}", "--margin", "3"], "--margin does not apply to kind 'pairwise', which has --systems, --read"),
         (["{pairwise}", "--by", "item"], "--by does not apply"),
-        (["{pairwise}", "--read", "choice"], "expected role=column pairs"),
+        (["{pairwise}", "--read", "choice"], "give role=column pairs"),
         (["{pairwise}", "--read", "choice=verdict"], "unknown column 'verdict'"),
         (["{pairwise}", "--level", "95"], "level is 95.0"),
         (["{pairwise}", "--prior", "-1"], "prior is -1.0"),
@@ -174,7 +174,7 @@ def test_judgments_with_criteria_from_a_table(tmp_path, capsys):
         (["survey", "{criteria}", "--kind", "criteria", "--factors", "9"], "allow 0 to 1"),
         (
             ["survey", "{criteria}", "--kind", "criteria", "--promax", "sps"],
-            "unknown promax 'sps'; did you mean 'spss'?",
+            "--promax is 'sps'; did you mean 'spss'?",
         ),
         (["{pairwise}", "--promax", "spss"], "--promax does not apply to kind 'pairwise'"),
         (["survey", "{groups}", "--groups", "r,x"], "unknown group 'x'"),

@@ -154,7 +154,7 @@ def test_what_does_not_fit_is_shown_in_one_table(estimated, files):
 def test_strict_refuses_what_does_not_fit(aliquot, estimated, files):
     said = aliquot("estimate", files.data, "-s", files.selection, "-j", files.untidy, "--strict")
     assert (said.code, said.out) == (2, "")
-    assert said.err.startswith("error: --strict: judgments do not fit the data; 1 unknown items (999)")
+    assert said.err.startswith("error: judgments do not fit the data; 1 unknown items (999)")
     estimated(*files.three, "--strict")
 
 
@@ -331,7 +331,7 @@ def test_systems_may_be_chosen(estimated, files):
     ("arguments", "message"),
     [
         (("--interval", "bootstrp"), "unknown interval 'bootstrp'; did you mean 'bootstrap'?"),
-        (("--interval", "hoeffding"), "give --range LOW,HIGH"),
+        (("--interval", "hoeffding"), "set --range"),
         (("--interval", "hoeffding", "--range", "0"), "--range '0': write LOW,HIGH"),
         (("--interval", "hoeffding", "--range", "a,b"), "--range 'a,b': write LOW,HIGH"),
         (("--interval", "hoeffding", "--range", "1,2,3"), "write LOW,HIGH"),

@@ -159,8 +159,10 @@ def test_annotators_are_a_sample_and_their_severity_is_adjusted_for() -> None:
 def test_scores_that_run_against_the_metrics_get_a_note(past: aliquot.EvalSet) -> None:
     """Penalties given as positive numbers put the worst system first; every metric says the opposite."""
     upside_down = past.with_score(str(past.human), -past.human_score())
-    assert any("--lower-is-better human" in note for note in aliquot.estimate(upside_down, target="given").notes)
-    assert not any("--lower-is-better" in note for note in aliquot.estimate(past, target="given").notes)
+    assert any(
+        "name 'human' in `lower_is_better`" in note for note in aliquot.estimate(upside_down, target="given").notes
+    )
+    assert not any("`lower_is_better`" in note for note in aliquot.estimate(past, target="given").notes)
 
 
 def test_holm_adjusts_p_values_and_intervals_alike(past: aliquot.EvalSet) -> None:

@@ -400,7 +400,7 @@ def test_one_system_alone(campaign, kind, spec):
         ({"interval": "hoeffding"}, "needs the scale's ends"),
         ({"interval": "bernstein"}, "needs the scale's ends"),
         ({"interval": "hoeffding", "value_range": (100, 0)}, "the lower end must be below"),
-        ({"interval": "sequence", "method": "mean", "value_range": (60, 200)}, "scores outside --range 60,200"),
+        ({"interval": "sequence", "method": "mean", "value_range": (60, 200)}, "scores outside `value_range` 60,200"),
         ({"level": 0.0}, "level is 0.0"),
         ({"level": 95}, "level is 95"),
         ({"alpha": 0.0}, "alpha is 0.0"),

@@ -65,7 +65,7 @@ def test_strict_refuses(campaign):
     gaps = np.zeros((40, 3), dtype=bool)
     gaps[data.ids.index(chosen.ids[0]), 1] = True
     estimate(with_gaps(data, np.zeros_like(gaps)), selection=chosen, strict=True)
-    with pytest.raises(DataError, match=r"1 of 60 selected outputs have no judgment \(B 1 of 20\).*--exclude"):
+    with pytest.raises(DataError, match=r"1 of 60 selected outputs have no judgment \(B 1 of 20\).*leave out systems"):
         estimate(with_gaps(data, gaps), selection=chosen, strict=True)
 
 
@@ -95,7 +95,7 @@ def judged(campaign):
 
 def test_several_criteria_are_refused(judged):
     data, judgments = judged
-    with pytest.raises(DataError, match=r"2 criteria \('fluency', 'accuracy'\).*--criterion NAME"):
+    with pytest.raises(DataError, match=r"2 criteria \('fluency', 'accuracy'\).*`criterion`"):
         estimate(data, judgments=judgments)
 
 
@@ -127,7 +127,7 @@ def test_data_that_hold_their_criteria(judged):
     whole = EvalSet(items=data.items, systems=data.systems, judgments=judgments)
     whole = whole.aggregate().aggregate(criterion="fluency").aggregate(criterion="accuracy")
     mean = estimate(whole)
-    assert "mean over 2 criteria ('human_fluency', 'human_accuracy'); --criterion NAME" in told(mean)
+    assert "mean over 2 criteria ('human_fluency', 'human_accuracy'); `criterion` takes one" in told(mean)
     one = estimate(whole, criterion="fluency")
     assert "criteria" not in told(one)
     assert one["A"].estimate == pytest.approx(estimate(whole, human="human_fluency")["A"].estimate)

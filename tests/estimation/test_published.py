@@ -88,7 +88,7 @@ def test_a_range_narrower_than_the_scores_is_used_with_a_warning(kind):
     chosen = aliquot.select(DATA, "segments", 40, seed=3)
     scores = DATA.human_score()[[DATA.ids.index(item) for item in chosen.ids]]
     low = float(scores.min()) + 1
-    with pytest.warns(AliquotWarning, match="lies outside --range .* its width 4 is used"):
+    with pytest.warns(AliquotWarning, match="lies outside `value_range` .* its width 4 is used"):
         found = aliquot.estimate(
             DATA, "mean", selection=chosen, interval=kind, value_range=(low, low + 4), target="given"
         )

@@ -14,7 +14,7 @@ import pytest
 
 import aliquot
 from aliquot.annotation.agreement_result import Agreement
-from aliquot.annotation.agreement_tables import table_of
+from aliquot.annotation.agreement_tables import make_table
 from aliquot.annotation.preferences import Comparison, Position, SystemPreference
 from aliquot.core.selection import Selection
 from aliquot.core.verdict_words import PairTest
@@ -147,7 +147,7 @@ def agreement(values, level="interval", annotators=()):
     ]
     schema = {"annotator": pl.String, "compared": pl.Int64, "pearson": pl.Float64}
     people = pl.DataFrame(annotators, schema=schema, orient="row")
-    empty = table_of("pairs")
+    empty = make_table("pairs")
     coefficients = pl.DataFrame(rows, schema_overrides={"value": pl.Float64, "low": pl.Float64, "high": pl.Float64})
     return Agreement(coefficients, empty, people, empty, empty, empty, empty, level)
 

@@ -14,9 +14,9 @@ from aliquot.annotation.coefficients import (
     Coefficient,
     Compared,
     Draws,
-    coefficients,
-    level_of,
-    measures_of,
+    choose_level,
+    choose_measures,
+    compute_coefficients,
     pair_columns,
 )
 from aliquot.annotation.judgment_arrays import JudgmentArrays, groups_of, judgment_arrays, recoded
@@ -50,11 +50,11 @@ from aliquot.stats.annotator_pairs import MAX_ANNOTATORS, MAX_HELD_ROWS
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.resampling import bootstrap_intervals
 
-_FEW = 20
+_MAX_DOMAINS = 20
 """Domains up to which each gets coefficients by default."""
-_CAMPS = 0.2
+_MAX_MISFIT = 0.2
 """Misfit of one common view beyond which a note says that annotators may form camps."""
-_AT_ONCE = 400_000_000
+_MAX_TRUST_NUMBERS = 400_000_000
 """Numbers that trust may go through by default; a few seconds."""
 
 
@@ -114,88 +114,89 @@ def agreement(
     """
     memory.limit_draws(bootstrap=bootstrap)
     data = as_judged(data, answer)
-    columns = _columns(data, by)
-    recodings = _recodings(recode)
+    columns = _group_columns(data, by)
+    recodings = _parse_recodings(recode)
 
-    def read(columns: Sequence[str]) -> JudgmentArrays:
-        found = judgment_arrays(
+    def read_arrays(columns: Sequence[str]) -> JudgmentArrays:
+        result = judgment_arrays(
             data, criterion=criterion, annotators=annotators, answer=answer, scale=scale, columns=columns
         )
-        return recoded(found, recodings[0]) if len(recodings) == 1 else found
+        return recoded(result, recodings[0]) if len(recodings) == 1 else result
 
-    arrays = read(columns)
+    arrays = read_arrays(columns)
     require_squarable(arrays.value, "judgments")
     column = [groups] if isinstance(groups, str) and "=" not in groups else []
     grouped = arrays
     if column:  # judgments under different values of the column are of different units
-        grouped = read(columns=[*columns, *column])
-    sets = groups_of(grouped, groups)
-    measured, draws = level_of(arrays, level), Draws(bootstrap, seed, confidence)
+        grouped = read_arrays(columns=[*columns, *column])
+    group_arrays = groups_of(grouped, groups)
+    measured, draws = choose_level(arrays, level), Draws(bootstrap, seed, confidence)
     rows: list[Coefficient] = []
     compared = Compared(arrays)
-    for kind, group, part in _parts(compared, columns, sets, max_distinct):
-        rows += coefficients(part, measured, measures_of(measures, measured), draws, kind=kind, group=group)
-    rows += _on_other_scales(arrays, recodings, level, measures, draws)
-    spans, span_rows, span_notes = _spans(data, arrays.annotators, draws)
-    found = pair_columns(compared)
-    model, camps = _model(compared, measured)
-    trusted, trust_notes = _trust(compared, measured, trust_variant, wanted=trust, seed=seed)
+    for kind, group, part in _iterate_groups(compared, columns, group_arrays, max_distinct):
+        rows += compute_coefficients(part, measured, choose_measures(measures, measured), draws, kind=kind, group=group)
+    rows += _recoded_coefficients(arrays, recodings, level, measures, draws)
+    spans, span_rows, span_notes = _compare_spans(data, arrays.annotators, draws)
+    columns_of_pairs = pair_columns(compared)
+    model, camps = _fit_annotator_model(compared, measured)
+    trust_values, trust_notes = _trust_by_annotator(compared, measured, trust_variant, enabled=trust, seed=seed)
     members = [
-        f"{name}={'|'.join(part.annotators[at] for at in np.unique(part.annotator))}" for name, part in sets.items()
+        f"{name}={'|'.join(part.annotators[code] for code in np.unique(part.annotator))}"
+        for name, part in group_arrays.items()
     ]
     return Agreement(
         coefficients=frame_of([*rows, *span_rows], Coefficient).with_columns(pl.col(pl.Float64).fill_nan(None)),
-        pairs=tables.pair_frame(arrays, found, measured),
-        annotators=tables.annotator_frame(compared, measured, model, trusted),
+        pairs=tables.pair_frame(arrays, columns_of_pairs, measured),
+        annotators=tables.annotator_frame(compared, measured, model, trust_values),
         repeats=tables.repeat_frame(arrays, measured),
         answers=tables.value_frame(arrays),
         spans=spans,
-        groups=tables.group_frame(arrays, sets, measured),
+        groups=tables.group_frame(arrays, group_arrays, measured),
         level=measured,
         labels=arrays.labels,
         confidence=confidence,
-        notes=(*arrays.notes, *_notes(data, compared, columns), *camps, *trust_notes, *span_notes),
-        signature=_signature(
+        notes=(*arrays.notes, *_agreement_notes(data, compared, columns), *camps, *trust_notes, *span_notes),
+        signature=_agreement_signature(
             data,
             level=measured,
             criterion=criterion,
             answer=answer,
-            annotators=_joined(annotators),
-            groups=_joined(column) or _joined(members, ","),
-            by=_joined(columns),
-            recode=_joined([str(one) for one in recodings], ";"),
+            annotators=_join_names(annotators),
+            groups=_join_names(column) or _join_names(members, ","),
+            by=_join_names(columns),
+            recode=_join_names([str(recoding) for recoding in recodings], ";"),
             max_distinct=max_distinct,
-            trust=trust_variant if trusted is not None else None,
+            trust=trust_variant if trust_values is not None else None,
             bootstrap=bootstrap,
             confidence=None if confidence == 0.95 else confidence,
             seed=seed,
         ),
-        tables=tables.square_tables(arrays, found),
+        tables=tables.square_tables(arrays, columns_of_pairs),
     )
 
 
 # -- groups and scales ---------------------------------------------------------------------------------------------
 
 
-def _columns(data: Data, by: str | Sequence[str]) -> list[str]:
+def _group_columns(data: Data, by: str | Sequence[str]) -> list[str]:
     if by == "auto":
         table = data.items if isinstance(data, EvalSet) else table_in(data)
         domains = table["domain"].n_unique() if "domain" in table.columns else 0
-        return ["domain"] if 1 < domains <= _FEW else []
+        return ["domain"] if 1 < domains <= _MAX_DOMAINS else []
     return [] if by == "none" else [by] if isinstance(by, str) else list(by)
 
 
-def _recodings(recode: RecodeLike | Sequence[RecodeLike] | None) -> list[Recoding]:
+def _parse_recodings(recode: RecodeLike | Sequence[RecodeLike] | None) -> list[Recoding]:
     if recode is None:
         return []
-    given = [recode] if isinstance(recode, str | Mapping) else list(recode)
-    found = [parse_recoding(one, f"scale {number}") for number, one in enumerate(given, start=1)]
-    if len({one.name for one in found}) < len(found):
+    texts = [recode] if isinstance(recode, str | Mapping) else list(recode)
+    parsed = [parse_recoding(recoding, f"scale {number}") for number, recoding in enumerate(texts, start=1)]
+    if len({recoding.name for recoding in parsed}) < len(parsed):
         raise OptionError("two re-coded scales have the same name; write NAME:old|old=new,...")
-    return found
+    return parsed
 
 
-def _parts(
+def _iterate_groups(
     compared: Compared, columns: Sequence[str], sets: Mapping[str, JudgmentArrays], max_distinct: int | None
 ) -> Iterator[tuple[str, str, Compared]]:
     """Groups of judgments that get coefficients: all, criteria, values of columns, groups of annotators, outputs."""
@@ -205,73 +206,75 @@ def _parts(
     for criterion in criteria if len(criteria) > 1 else []:
         yield "criterion", criterion, Compared(arrays.at(arrays.under(criterion)))
     for column in columns:
-        named = arrays.table[column].cast(pl.String).fill_null("(none)")
-        for name in named.unique(maintain_order=True):
-            yield column, name, Compared(arrays.at((named == name).to_numpy()))
+        values = arrays.table[column].cast(pl.String).fill_null("(none)")
+        for name in values.unique(maintain_order=True):
+            yield column, name, Compared(arrays.at((values == name).to_numpy()))
     for name, part in sets.items():
         yield "group", name, Compared(part)
     if max_distinct is not None:
         if max_distinct < 1:
             raise OptionError(f"max_distinct={max_distinct}: an output has at least one judgment; choose 1 or more")
-        few = arrays.at(_distinct(arrays) <= max_distinct)
-        yield "outputs", f"at most {max_distinct} different answers", Compared(few)
+        matches = arrays.at(_count_distinct_judgments(arrays) <= max_distinct)
+        yield "outputs", f"at most {max_distinct} different answers", Compared(matches)
 
 
-def _distinct(arrays: JudgmentArrays) -> IntArray:
+def _count_distinct_judgments(arrays: JudgmentArrays) -> IntArray:
     """How many different judgments there are on each row's unit."""
     code = np.unique(arrays.value, return_inverse=True)[1]
     kinds = np.unique(arrays.unit * (int(code.max()) + 1) + code) // (int(code.max()) + 1)
     return np.bincount(kinds, minlength=int(arrays.unit.max()) + 1)[arrays.unit]
 
 
-def _on_other_scales(
+def _recoded_coefficients(
     arrays: JudgmentArrays, recodings: Sequence[Recoding], level: str, measures: str | Sequence[str], draws: Draws
 ) -> list[Coefficient]:
     """Coefficients on each of several re-coded scales; a single one has become the scale already."""
     rows: list[Coefficient] = []
     for recoding in recodings if len(recodings) > 1 else []:
         part = recoded(arrays, recoding)
-        new = level_of(part, "auto" if level in ("interval", "ratio") else level)
-        rows += coefficients(Compared(part), new, measures_of(measures, new), draws, kind="scale", group=recoding.name)
+        new = choose_level(part, "auto" if level in ("interval", "ratio") else level)
+        rows += compute_coefficients(
+            Compared(part), new, choose_measures(measures, new), draws, kind="scale", group=recoding.name
+        )
     return rows
 
 
 # -- trust, annotators' reliability ---------------------------------------------------------------------------------
 
 
-def _trust(
-    compared: Compared, level: MeasurementLevel, variant: TrustVariant, *, wanted: bool | None, seed: int
+def _trust_by_annotator(
+    compared: Compared, level: MeasurementLevel, variant: TrustVariant, *, enabled: bool | None, seed: int
 ) -> tuple[FloatArray | None, list[str]]:
     """Trust coefficients by annotator, or why there are none."""
     arrays, n = compared.arrays, compared.n_annotators
-    if wanted is False or not compared.judgments.items or (wanted is None and n == 2):  # of two, both would be 1
+    if enabled is False or not compared.judgments.items or (enabled is None and n == 2):  # of two, both would be 1
         return None, []
     units = np.unique(arrays.unit, return_inverse=True)[1]
     table = np.full((int(units.max()) + 1, n), np.nan)
     combinations = min(2**n, 10_000) if n > MAX_EXACT_ANNOTATORS else 2**n
     distinct = 1 if level == "interval" else len(np.unique(arrays.value))
-    if wanted is None and (n > MAX_EXACT_ANNOTATORS or combinations * len(table) * distinct > _AT_ONCE):
-        return None, [f"trust coefficients of {n} annotators take long: ask for them with --trust / trust=True"]
+    if enabled is None and (n > MAX_EXACT_ANNOTATORS or combinations * len(table) * distinct > _MAX_TRUST_NUMBERS):
+        return None, [f"trust coefficients of {n} annotators take long: set `trust=True` to compute them"]
     table[units, arrays.annotator] = arrays.value
     try:
-        found = trust_coefficients(table, level=level, variant=variant, seed=seed)
+        trust = trust_coefficients(table, level=level, variant=variant, seed=seed)
     except DataError as error:
         return None, [str(error)]
-    sampled = [] if found.exact else [f"trust: {found.combinations} random combinations of {n} annotators"]
-    return found.coefficients, sampled
+    sampled = [] if trust.exact else [f"trust: {trust.combinations} random combinations of {n} annotators"]
+    return trust.coefficients, sampled
 
 
-def _model(compared: Compared, level: MeasurementLevel) -> tuple[AnnotatorModel | None, list[str]]:
+def _fit_annotator_model(compared: Compared, level: MeasurementLevel) -> tuple[AnnotatorModel | None, list[str]]:
     """Severity, noise and reliability, and a warning where annotators rather fall into camps."""
     if not compared.arrays.has_distances(level):
         return None, []
     model = annotator_model(
         compared.judgments, compared.arrays.annotator, compared.n_annotators, compared.pairs, compared.moments
     )
-    if not model.misfit > _CAMPS:
+    if not model.misfit > _MAX_MISFIT:
         return model, []
     note = f"annotators do not share one view (correlations of pairs are {model.misfit:.2f} off): there may be camps"
-    return model, [f"{note}, and the largest seems reliable; look at the pairs, and compare groups with --groups"]
+    return model, [f"{note}, and the largest seems reliable; look at the pairs, and compare groups with `groups`"]
 
 
 # -- error spans: do annotators mark the same characters? ----------------------------------------------------------
@@ -281,36 +284,38 @@ _SEVERITIES = ("neutral", "minor", "major", "critical")
 """Known severities; others come after them, in alphabetical order."""
 
 
-def _spans(data: Data, annotators: Sequence[str], draws: Draws) -> tuple[pl.DataFrame, list[Coefficient], list[str]]:
+def _compare_spans(
+    data: Data, annotators: Sequence[str], draws: Draws
+) -> tuple[pl.DataFrame, list[Coefficient], list[str]]:
     """The pairs of annotators with a shared text (all together first), the coefficients over all pairs, and notes.
 
     Spans in the source and in the output are in different texts. Repeats of a judgment are left out.
     """
     table = table_in(data)
     if not all(name in table.columns and not table[name].dtype.is_nested() and table[name].count() for name in _SPAN):
-        return tables.table_of("spans"), [], []
+        return tables.make_table("spans"), [], []
     if len(annotators) > MAX_ANNOTATORS:
-        return tables.table_of("spans"), [], ["too many annotators to compare their spans"]
+        return tables.make_table("spans"), [], ["too many annotators to compare their spans"]
     table = judgments_of(data).usable().table.filter(pl.col("annotator").is_in(list(annotators)))
     if "repeat" in table.columns:
-        again = pl.col("repeat").cast(pl.String).str.to_lowercase().is_in(["true", "1", "yes"])
-        table = table.filter(~again.fill_null(value=False))
+        is_repeat = pl.col("repeat").cast(pl.String).str.to_lowercase().is_in(["true", "1", "yes"])
+        table = table.filter(~is_repeat.fill_null(value=False))
     names = sorted(annotators)
-    found = _span_agreement(_with_both_sides(table), names)
-    ends = bootstrap_intervals(list(found.measures().values()), *draws)
-    present = np.unique(np.concatenate([found.first, found.second]))
-    counts = (table.select("item", "system", "annotator").n_unique(), int(found.texts.sum()), len(found.sums))
+    spans = _measure_span_agreement(_complete_span_sides(table), names)
+    intervals = bootstrap_intervals(list(spans.measures().values()), *draws)
+    present = np.unique(np.concatenate([spans.first, spans.second]))
+    counts = (table.select("item", "system", "annotator").n_unique(), int(spans.texts.sum()), len(spans.sums))
     coefficients = [
         Coefficient("all", "all", name, *end, *counts, len(present))
-        for name, end in zip(found.measures(), ends, strict=True)
+        for name, end in zip(spans.measures(), intervals, strict=True)
     ]
-    each = zip(found.texts, found.f1, found.f1_severity, found.severity_match, strict=True)
-    pairs = [(names[a], names[b], *row) for a, b, row in zip(found.first, found.second, each, strict=True)]
-    rows = [("all", "all", counts[1], *(end.value for end in ends)), *pairs]
-    return tables.table_of("spans", rows), coefficients, []
+    values = zip(spans.texts, spans.f1, spans.f1_severity, spans.severity_match, strict=True)
+    pairs = [(names[a], names[b], *row) for a, b, row in zip(spans.first, spans.second, values, strict=True)]
+    rows = [("all", "all", counts[1], *(end.value for end in intervals)), *pairs]
+    return tables.make_table("spans", rows), coefficients, []
 
 
-def _with_both_sides(table: pl.DataFrame) -> pl.DataFrame:
+def _complete_span_sides(table: pl.DataFrame) -> pl.DataFrame:
     """Give every row its text, output or source (`span_in`); an annotator of an output has judged its source, too."""
     if "span_in" not in table.columns:
         return table.with_columns(span_in=pl.lit("output"))
@@ -323,11 +328,11 @@ def _with_both_sides(table: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([table, *(empty.with_columns(span_in=pl.lit(side)) for side in sides)])
 
 
-def _span_agreement(table: pl.DataFrame, names: list[str]) -> SpanAgreement:
+def _measure_span_agreement(table: pl.DataFrame, names: list[str]) -> SpanAgreement:
     start, end = (table[name].cast(pl.Int64, strict=False) for name in _SPAN)
-    bad = table["start"].is_not_null() & (start.is_null() | end.is_null() | (start < 0) | (end < start))
-    if bad.any():
-        row = table.filter(bad).row(0, named=True)
+    is_invalid = table["start"].is_not_null() & (start.is_null() | end.is_null() | (start < 0) | (end < start))
+    if is_invalid.any():
+        row = table.filter(is_invalid).row(0, named=True)
         raise DataError(
             f"judgment of {row['annotator']} on item {row['item']}, system {row['system']}: the span from "
             f"{row['start']} to {row['end']} is not one; correct it, or leave both empty"
@@ -337,8 +342,8 @@ def _span_agreement(table: pl.DataFrame, names: list[str]) -> SpanAgreement:
     severity = np.zeros(table.height, dtype=np.int64)
     if "severity" in table.columns:
         texts = table["severity"].cast(pl.String).str.to_lowercase().fill_null("")
-        known = [*_SEVERITIES, *sorted(set(texts.unique()) - set(_SEVERITIES))]
-        severity = texts.replace_strict(known, list(range(len(known))), return_dtype=pl.Int64).to_numpy()
+        severities = [*_SEVERITIES, *sorted(set(texts.unique()) - set(_SEVERITIES))]
+        severity = texts.replace_strict(severities, list(range(len(severities))), return_dtype=pl.Int64).to_numpy()
     return span_agreement(
         text=group_codes(table, ("item", "system", "span_in")),
         annotator=table["annotator"].replace_strict(names, list(range(len(names))), return_dtype=pl.Int64).to_numpy(),
@@ -352,7 +357,7 @@ def _span_agreement(table: pl.DataFrame, names: list[str]) -> SpanAgreement:
 # -- notes and signature -------------------------------------------------------------------------------------------
 
 
-def _notes(data: Data, compared: Compared, columns: Sequence[str]) -> list[str]:
+def _agreement_notes(data: Data, compared: Compared, columns: Sequence[str]) -> list[str]:
     """What a reader should know of the judgments as a whole."""
     arrays, judgments, n, notes = compared.arrays, compared.judgments, compared.n_annotators, []
     if n == 1:
@@ -361,27 +366,27 @@ def _notes(data: Data, compared: Compared, columns: Sequence[str]) -> list[str]:
         notes.append("no output was judged by two annotators: agreement is undefined; have some outputs judged twice")
     elif len(judgments.values) == 1:
         notes.append("all compared judgments are equal: chance-corrected agreement is undefined")
-    alone = n - len(compared.present)
-    if alone and judgments.items:
-        notes.append(f"{alone} of {n} annotators share no output with any other annotator")
+    n_alone = n - len(compared.present)
+    if n_alone and judgments.items:
+        notes.append(f"{n_alone} of {n} annotators share no output with any other annotator")
     counts = np.bincount(arrays.annotator, minlength=n)
-    few = int(((counts > 0) & (counts < MIN_JUDGMENTS)).sum())
-    if few:
+    n_short = int(((counts > 0) & (counts < MIN_JUDGMENTS)).sum())
+    if n_short:
         notes.append(
-            f"{few} of {n} annotators were compared on fewer than {MIN_JUDGMENTS} judgments: too few to "
+            f"{n_short} of {n} annotators were compared on fewer than {MIN_JUDGMENTS} judgments: too few to "
             "measure their reliability"
         )
     criteria = arrays.criteria
     if len(criteria) > 1:
-        notes.append(f"{len(criteria)} criteria are pooled in 'all', pairs and annotators; choose one with --criterion")
-        notes += _absent(arrays, criteria)
+        notes.append(f"{len(criteria)} criteria are pooled in 'all', pairs and annotators; choose one with `criterion`")
+        notes += _absence_notes(arrays, criteria)
     unnamed = arrays.table["criterion"].null_count() if criteria else 0
     if unnamed:
         notes.append(f"{unnamed} judgments name no criterion: they are compared among themselves")
     table = table_in(data)
     protocols = table["protocol"].drop_nulls().n_unique() if "protocol" in table.columns else 0
     if protocols > 1:
-        remedy = "" if "protocol" in columns else "; see --by protocol"
+        remedy = "" if "protocol" in columns else "; see `by=protocol`"
         notes.append(
             f"judgments of {protocols} protocols are pooled in 'all', although their scales may differ{remedy}"
         )
@@ -393,22 +398,22 @@ def _notes(data: Data, compared: Compared, columns: Sequence[str]) -> list[str]:
     return notes
 
 
-def _absent(arrays: JudgmentArrays, criteria: Sequence[str]) -> list[str]:
+def _absence_notes(arrays: JudgmentArrays, criteria: Sequence[str]) -> list[str]:
     """Annotators who did not judge a criterion that others did."""
     notes = []
     for criterion in criteria:
-        there = np.unique(arrays.annotator[arrays.under(criterion)])
-        missing = len(arrays.annotators) - len(there)
+        present = np.unique(arrays.annotator[arrays.under(criterion)])
+        missing = len(arrays.annotators) - len(present)
         if missing:
             notes.append(f"{missing} of {len(arrays.annotators)} annotators did not judge '{criterion}'")
     return notes
 
 
-def _joined(names: Sequence[str] | None, by: str = "|") -> str | None:
+def _join_names(names: Sequence[str] | None, by: str = "|") -> str | None:
     return by.join(names) if names else None
 
 
-def _signature(data: Data, **parts: object) -> str:
+def _agreement_signature(data: Data, **parts: object) -> str:
     """Identify the data by their fingerprint, or by a digest of the judgments."""
     if isinstance(data, EvalSet):
         return signature("agreement", data, **parts)

@@ -140,7 +140,7 @@ def pair_matrix(result: Agreement, measure: str | None = None) -> PairMatrix:
     if measure not in PAIR_MEASURES:
         raise unknown_name("measure of pairs", measure, PAIR_MEASURES)
     names = result.annotators["annotator"].to_list()
-    place = {name: at for at, name in enumerate(names)}
+    place = {name: row for row, name in enumerate(names)}
     values = np.full((len(names), len(names)), np.nan)
     for a, b, value in result.pairs.select("a", "b", measure).iter_rows():
         values[place[a], place[b]] = values[place[b], place[a]] = np.nan if value is None else value
@@ -148,7 +148,7 @@ def pair_matrix(result: Agreement, measure: str | None = None) -> PairMatrix:
     mean = np.where(defined, values, 0.0).sum(axis=1) / np.maximum(defined.sum(axis=1), 1)
     mean[~defined.any(axis=1)] = -np.inf  # annotators without a pair come last
     order = np.argsort(-mean, kind="stable")
-    return PairMatrix(tuple(names[at] for at in order), values[np.ix_(order, order)], measure, PAIR_MEASURES[measure])
+    return PairMatrix(tuple(names[row] for row in order), values[np.ix_(order, order)], measure, PAIR_MEASURES[measure])
 
 
 # -- views -----------------------------------------------------------------------------------------------------------
@@ -266,7 +266,10 @@ def _matrix_view(result: Agreement, measure: str | None) -> View | None:
     matrix = pair_matrix(result, measure)
     rows = [
         {"annotator": f"{place} {name}"}
-        | {str(other): "·" if other == place else _shaded(value) for other, value in enumerate(values, start=1)}
+        | {
+            str(column): "·" if column == place else _shade_number(value)
+            for column, value in enumerate(values, start=1)
+        }
         for place, (name, values) in enumerate(zip(matrix.annotators, matrix.values, strict=True), start=1)
     ]
     columns = (
@@ -276,7 +279,7 @@ def _matrix_view(result: Agreement, measure: str | None) -> View | None:
     return View("matrix", rows, columns, f"pairs of annotators: {matrix.words}")
 
 
-def _shaded(value: float) -> str:
+def _shade_number(value: float) -> str:
     """Return a number with a block; the higher the number, the darker the block."""
     if np.isnan(value):
         return "-"

@@ -28,9 +28,9 @@ _PAIR_NUMBERS = (
     "spearman",
     "difference",
 )
-_TESTED_PAIRS = 2_000  # pairs of annotators whose margins are tested
-_KEPT_TABLES = 200_000  # counts of pairs' tables that the result keeps
-_WITHOUT = 20_000_000  # judgments gone through to see alpha without each annotator
+_MAX_TESTED_PAIRS = 2_000  # pairs of annotators whose margins are tested
+_MAX_TABLE_CELLS = 200_000  # counts of pairs' tables that the result keeps
+_MAX_ALPHA_JUDGMENTS = 20_000_000  # judgments gone through to see alpha without each annotator
 
 _SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
     "pairs": {"a": pl.String(), "b": pl.String(), "shared": pl.Int64(), **dict.fromkeys(_PAIR_NUMBERS, pl.Float64())},
@@ -56,7 +56,7 @@ _SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
 }
 
 
-def table_of(name: str, data: Any = None) -> pl.DataFrame:
+def make_table(name: str, data: Any = None) -> pl.DataFrame:
     """A table of the result with its columns and types, undefined numbers null; empty without data."""
     orient: Literal["row"] | None = "row" if isinstance(data, list) else None
     return pl.DataFrame(data, schema=dict(_SCHEMAS[name]), orient=orient).with_columns(
@@ -64,20 +64,20 @@ def table_of(name: str, data: Any = None) -> pl.DataFrame:
     )
 
 
-def pair_frame(arrays: JudgmentArrays, found: PairColumns | None, level: MeasurementLevel) -> pl.DataFrame:
+def pair_frame(arrays: JudgmentArrays, pair_columns: PairColumns | None, level: MeasurementLevel) -> pl.DataFrame:
     """One row per pair of annotators with a shared output."""
-    if found is None:
-        return table_of("pairs")
-    names, pairs = np.array(arrays.annotators, dtype=object), found.pairs
-    columns = dict(found.columns)
-    if found.tables is not None:
-        columns["kappa_max"] = max_kappa(found.tables)
-        if len(found.tables) <= _TESTED_PAIRS:
-            columns["p_margins"] = np.array([stuart_maxwell_test(counts) for counts in found.tables])
+    if pair_columns is None:
+        return make_table("pairs")
+    names, pairs = np.array(arrays.annotators, dtype=object), pair_columns.pairs
+    columns = dict(pair_columns.columns)
+    if pair_columns.tables is not None:
+        columns["kappa_max"] = max_kappa(pair_columns.tables)
+        if len(pair_columns.tables) <= _MAX_TESTED_PAIRS:
+            columns["p_margins"] = np.array([stuart_maxwell_test(counts) for counts in pair_columns.tables])
     if not arrays.has_distances(level):
         columns = {name: columns[name] for name in columns if name in ("raw", "kappa", "kappa_max", "p_margins")}
     undefined = np.full(len(pairs.first), np.nan)
-    return table_of(
+    return make_table(
         "pairs",
         {
             "a": pl.Series(names[pairs.first], dtype=pl.String),
@@ -88,17 +88,17 @@ def pair_frame(arrays: JudgmentArrays, found: PairColumns | None, level: Measure
     )
 
 
-def square_tables(arrays: JudgmentArrays, found: PairColumns | None) -> dict[tuple[str, str], pl.DataFrame]:
+def square_tables(arrays: JudgmentArrays, pair_columns: PairColumns | None) -> dict[tuple[str, str], pl.DataFrame]:
     """Counts of outputs by both annotators' values, where they are few enough to keep."""
-    if found is None or found.tables is None or found.tables.size > _KEPT_TABLES:
+    if pair_columns is None or pair_columns.tables is None or pair_columns.tables.size > _MAX_TABLE_CELLS:
         return {}
-    values = [arrays.name_of(value) for value in found.pairs.judgments.values]
-    names, pairs = arrays.annotators, found.pairs
+    values = [arrays.name_of(value) for value in pair_columns.pairs.judgments.values]
+    names, pairs = arrays.annotators, pair_columns.pairs
     return {
         (names[a], names[b]): pl.DataFrame(
             {"answer": values} | dict(zip(values, counts.T.astype(np.int64), strict=True))
         )
-        for a, b, counts in zip(pairs.first, pairs.second, found.tables, strict=True)
+        for a, b, counts in zip(pairs.first, pairs.second, pair_columns.tables, strict=True)
     }
 
 
@@ -108,8 +108,8 @@ def annotator_frame(
     """One row per annotator: how the annotator compares with the others."""
     arrays = compared.arrays
     n = len(arrays.annotators)
-    undefined, numbers = np.full(n, np.nan), arrays.has_distances(level)
-    rest = compare_with_others(compared.judgments, arrays.annotator, n)
+    undefined, is_numeric = np.full(n, np.nan), arrays.has_distances(level)
+    comparison = compare_with_others(compared.judgments, arrays.annotator, n)
     frame = pl.DataFrame(
         {
             "annotator": list(arrays.annotators),
@@ -119,9 +119,9 @@ def annotator_frame(
                 name: undefined if model is None else getattr(model, name)
                 for name in ("severity", "noise", "reliability")
             },
-            "pearson": rest.pearson if numbers else undefined,
-            "spearman": rest.spearman if numbers else undefined,
-            "same": rest.same,
+            "pearson": comparison.pearson if is_numeric else undefined,
+            "spearman": comparison.spearman if is_numeric else undefined,
+            "same": comparison.same,
             "alpha_without": _alpha_without(compared, level),
             "trust": undefined if trust is None else trust,
         }
@@ -133,11 +133,11 @@ def _alpha_without(compared: Compared, level: MeasurementLevel) -> FloatArray:
     """Alpha of all the others, for each annotator; NaN where it would take too long, or fewer than two are left."""
     arrays = compared.arrays
     alphas = np.full(len(arrays.annotators), np.nan)
-    if len(alphas) * len(arrays) > _WITHOUT or len(compared.present) < 3:
+    if len(alphas) * len(arrays) > _MAX_ALPHA_JUDGMENTS or len(compared.present) < 3:
         return alphas
     for code in compared.present:
-        others = arrays.annotator != code
-        alphas[code] = krippendorff_alpha(arrays.unit[others], arrays.value[others], level)
+        is_other = arrays.annotator != code
+        alphas[code] = krippendorff_alpha(arrays.unit[is_other], arrays.value[is_other], level)
     return alphas
 
 
@@ -145,8 +145,8 @@ def repeat_frame(arrays: JudgmentArrays, level: MeasurementLevel) -> pl.DataFram
     """How consistent annotators are with themselves: all together first, then each annotator with repeats."""
     annotator, first, later = arrays.repeats
     if not len(annotator):
-        return table_of("repeats")
-    numbers = arrays.has_distances(level)
+        return make_table("repeats")
+    is_numeric = arrays.has_distances(level)
     rows = []
     for code in [None, *np.unique(annotator)]:
         mine = slice(None) if code is None else annotator == code
@@ -156,22 +156,22 @@ def repeat_frame(arrays: JudgmentArrays, level: MeasurementLevel) -> pl.DataFram
                 "all" if code is None else arrays.annotators[code],
                 len(a),
                 float((a == b).mean()),
-                float(np.abs(a - b).mean()) if numbers else np.nan,
-                pearson(a, b) if numbers and len(a) > 2 else np.nan,
+                float(np.abs(a - b).mean()) if is_numeric else np.nan,
+                pearson(a, b) if is_numeric and len(a) > 2 else np.nan,
             )
         )
-    return table_of("repeats", rows)
+    return make_table("repeats", rows)
 
 
 def value_frame(arrays: JudgmentArrays) -> pl.DataFrame:
     """How often each annotator uses each value; empty where there are many values."""
     values, code = np.unique(arrays.value, return_inverse=True)
     if len(values) > MAX_CATEGORIES:
-        return table_of("answers")
+        return make_table("answers")
     n, k = len(arrays.annotators), len(values)
     counts = np.bincount(arrays.annotator * k + code, minlength=n * k)
     total = np.repeat(np.bincount(arrays.annotator, minlength=n), k)
-    return table_of(
+    return make_table(
         "answers",
         {
             "annotator": [name for name in arrays.annotators for _ in range(k)],
@@ -185,19 +185,19 @@ def value_frame(arrays: JudgmentArrays) -> pl.DataFrame:
 def group_frame(arrays: JudgmentArrays, groups: Mapping[str, JudgmentArrays], level: MeasurementLevel) -> pl.DataFrame:
     """Groups of judgments compared by their means, on each criterion and on the mean over criteria."""
     if len(groups) < 2 or not arrays.has_distances(level):
-        return table_of("groups")
+        return make_table("groups")
     rows = []
     criteria, names = arrays.criteria, list(groups)
     for criterion in [None, *(criteria if len(criteria) > 1 else [])]:
         means = {name: _output_means(part, criterion) for name, part in groups.items()}
-        for a, b in [(a, b) for at, a in enumerate(names) for b in names[at + 1 :]]:
-            both = means[a].join(means[b], on=["item", "system"], how="inner", suffix="_b")
-            x, y = both["mean"].to_numpy(), both["mean_b"].to_numpy()
-            ranks = [both[name].rank().to_numpy() for name in ("mean", "mean_b")]
-            r, rho = (pearson(x, y), pearson(*ranks)) if both.height > 2 else (np.nan, np.nan)
-            difference = float((x - y).mean()) if both.height else np.nan
-            rows.append((a, b, criterion or "all", both.height, r, rho, difference))
-    return table_of("groups", rows)
+        for a, b in [(a, b) for place, a in enumerate(names) for b in names[place + 1 :]]:
+            shared = means[a].join(means[b], on=["item", "system"], how="inner", suffix="_b")
+            x, y = shared["mean"].to_numpy(), shared["mean_b"].to_numpy()
+            ranks = [shared[name].rank().to_numpy() for name in ("mean", "mean_b")]
+            r, rho = (pearson(x, y), pearson(*ranks)) if shared.height > 2 else (np.nan, np.nan)
+            difference = float((x - y).mean()) if shared.height else np.nan
+            rows.append((a, b, criterion or "all", shared.height, r, rho, difference))
+    return make_table("groups", rows)
 
 
 def _output_means(arrays: JudgmentArrays, criterion: str | None) -> pl.DataFrame:

@@ -35,23 +35,23 @@ class ScoreKeeper:
     system_of_cell: IntArray  # the system of each output
 
     @classmethod
-    def of(cls, table: pl.DataFrame) -> ScoreKeeper:
+    def from_table(cls, table: pl.DataFrame) -> ScoreKeeper:
         """Take values, outputs and systems from a table of judgments."""
         cell = group_codes(table, ["item", "system"])
         of_cell = table["system"].gather(first_rows(cell))
         values = table["value"].cast(pl.Float64).to_numpy()
         return cls(of_cell.unique(maintain_order=True).to_list(), values, cell, encode_labels(of_cell.to_list()))
 
-    def scores(self, counted: BoolArray, values: FloatArray | None = None) -> FloatArray:
+    def mean_scores(self, counted: BoolArray, values: FloatArray | None = None) -> FloatArray:
         """Each system's score from the judgments that count, with other values where given."""
         values = self.values if values is None else values
         of_cell = group_means(self.cell, np.where(counted, values, np.nan), len(self.system_of_cell))
         return group_means(self.system_of_cell, of_cell, len(self.systems))
 
-    def counts(self, counted: BoolArray) -> IntArray:
+    def count_judgments(self, counted: BoolArray) -> IntArray:
         """Number of judgments of each system that count."""
-        there = (counted & np.isfinite(self.values)).astype(np.float64)
-        return group_sums(self.system_of_cell[self.cell], there, len(self.systems)).astype(np.int64)
+        is_counted = (counted & np.isfinite(self.values)).astype(np.float64)
+        return group_sums(self.system_of_cell[self.cell], is_counted, len(self.systems)).astype(np.int64)
 
     def changes_by(self, group: IntArray, groups: int, counted: BoolArray, dropped: BoolArray) -> FloatArray:
         """Change of each system's score without this group's judgments among `dropped`: groups x systems."""
@@ -62,55 +62,57 @@ class ScoreKeeper:
         score_sum = group_sums(self.system_of_cell, np.nan_to_num(mean), width)
         outputs = group_sums(self.system_of_cell, (count > 0).astype(np.float64), width)
         rows = np.flatnonzero(dropped & counted)
-        pair, at = np.unique(group[rows] * size + self.cell[rows], return_inverse=True)
+        pair, pair_index = np.unique(group[rows] * size + self.cell[rows], return_inverse=True)
         of_group, where = pair // size, pair % size
-        left = count[where] - np.bincount(at, minlength=len(pair))
-        rest = total[where] - np.bincount(at, self.values[rows], minlength=len(pair))
-        gained = np.where(left > 0, rest / np.maximum(left, 1.0), 0.0) - mean[where]
+        count_left = count[where] - np.bincount(pair_index, minlength=len(pair))
+        sum_left = total[where] - np.bincount(pair_index, self.values[rows], minlength=len(pair))
+        gained = np.where(count_left > 0, sum_left / np.maximum(count_left, 1.0), 0.0) - mean[where]
         key = of_group * width + self.system_of_cell[where]
         new_sum = score_sum + group_sums(key, gained, groups * width).reshape(groups, width)
-        new_outputs = outputs - group_sums(key, (left < 0.5).astype(np.float64), groups * width).reshape(groups, width)
+        new_outputs = outputs - group_sums(key, (count_left < 0.5).astype(np.float64), groups * width).reshape(
+            groups, width
+        )
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(new_outputs > 0.5, new_sum / new_outputs, np.nan) - score_sum / outputs
 
 
-def counted_in(judged: JudgmentRows) -> BoolArray:
+def select_counted(judged: JudgmentRows) -> BoolArray:
     """Which judgments count."""
     return judged.table.select(OPEN).to_series().to_numpy()
 
 
-def swaps(before: FloatArray, after: FloatArray) -> int:
+def count_swaps(before: FloatArray, after: FloatArray) -> int:
     """Number of pairs of systems that change order.
 
-    >>> swaps(np.array([1.0, 2.0, 3.0]), np.array([2.0, 1.0, 3.0]))
+    >>> count_swaps(np.array([1.0, 2.0, 3.0]), np.array([2.0, 1.0, 3.0]))
     1
     """
     first, second = (np.sign(scores[:, None] - scores[None, :]) for scores in (before, after))
     return int((first * second < 0).sum() // 2)
 
 
-def ranks(scores: FloatArray) -> list[int | None]:
+def rank_systems(scores: FloatArray) -> list[int | None]:
     """Ranks, 1 for the highest; None where there is no score.
 
-    >>> ranks(np.array([0.5, np.nan, 0.9]))
+    >>> rank_systems(np.array([0.5, np.nan, 0.9]))
     [2, None, 1]
     """
     return [None if np.isnan(score) else 1 + int((scores > score).sum()) for score in scores]
 
 
-def largest(changes: FloatArray, systems: list[str]) -> tuple[float, str | None]:
+def find_largest_change(changes: FloatArray, systems: list[str]) -> tuple[float, str | None]:
     """The largest change in size, with its sign, and its system."""
-    known = np.isfinite(changes)
-    if not known.any():
+    is_finite = np.isfinite(changes)
+    if not is_finite.any():
         return float("nan"), None
-    at = int(np.argmax(np.where(known, np.abs(changes), -1.0)))
-    return float(changes[at]), systems[at] if changes[at] != 0 else None
+    place = int(np.argmax(np.where(is_finite, np.abs(changes), -1.0)))
+    return float(changes[place]), systems[place] if changes[place] != 0 else None
 
 
 # -- tables of the audit log ---------------------------------------------------------------------------------------
 
 
-def counts_of(before: JudgmentRows, after: JudgmentRows) -> dict[str, int]:
+def count_states(before: JudgmentRows, after: JudgmentRows) -> dict[str, int]:
     """Numbers of judgments by state, and of those marked."""
     states = dict(before.table["state"].value_counts().iter_rows())
     earlier = before.table[MARKED].count()
@@ -122,7 +124,7 @@ def counts_of(before: JudgmentRows, after: JudgmentRows) -> dict[str, int]:
     }
 
 
-def first_notes(judged: JudgmentRows, chain: Sequence[Spec]) -> list[str]:
+def judgment_notes(judged: JudgmentRows, chain: Sequence[Spec]) -> list[str]:
     """Notes on the judgments before any step."""
     notes = []
     if judged.table["annotator"].drop_nulls().n_unique() == 1:
@@ -160,29 +162,29 @@ def annotator_table(
     named = table.filter(pl.col("annotator").is_not_null())
     if not named.height:
         return pl.DataFrame(schema={"annotator": pl.String, "answers": pl.UInt32, "marked": pl.UInt32})
-    new = pl.col("_open") & pl.col("_now").is_not_null()
-    found = named.filter(new)["_now"].unique(maintain_order=True).to_list()
+    is_new = pl.col("_open") & pl.col("_now").is_not_null()
+    reasons = named.filter(is_new)["_now"].unique(maintain_order=True).to_list()
     report = named.group_by("annotator", maintain_order=True).agg(
         pl.col("_open").sum().alias("answers"),
         *((pl.col("state") == state).sum().alias(state) for state in ("skipped", "pending")),
         pl.col("seconds").median().alias("median_seconds"),
-        new.sum().alias("marked"),
-        *((new & (pl.col("_now") == reason)).sum().alias(reason) for reason in dict.fromkeys([*steps, *found])),
+        is_new.sum().alias("marked"),
+        *((is_new & (pl.col("_now") == reason)).sum().alias(reason) for reason in dict.fromkeys([*steps, *reasons])),
     )
-    report = report.join(_effects(before, after, keeper), on="annotator", how="left", maintain_order="left")
+    report = report.join(_annotator_effects(before, after, keeper), on="annotator", how="left", maintain_order="left")
     for measures in measured:
         report = report.join(measures, on="annotator", how="left", maintain_order="left")
     return report.sort("marked", descending=True, maintain_order=True)
 
 
-def _effects(before: JudgmentRows, after: JudgmentRows, keeper: ScoreKeeper) -> pl.DataFrame:
+def _annotator_effects(before: JudgmentRows, after: JudgmentRows, keeper: ScoreKeeper) -> pl.DataFrame:
     """The largest change of a system's score if only this annotator's marks were made."""
     annotators = before.table["annotator"].fill_null("")
     names = annotators.unique(maintain_order=True).to_list()
-    counted = counted_in(before)
-    dropped = counted & ~counted_in(after)
+    counted = select_counted(before)
+    dropped = counted & ~select_counted(after)
     changes = keeper.changes_by(group_codes(annotators.to_frame(), ["annotator"]), len(names), counted, dropped)
-    rows = [(name, *largest(row, keeper.systems)) for name, row in zip(names, changes, strict=True)]
+    rows = [(name, *find_largest_change(row, keeper.systems)) for name, row in zip(names, changes, strict=True)]
     schema = {"annotator": pl.String, "change": pl.Float64, "changed_system": pl.String}
     return pl.DataFrame(rows, schema=schema, orient="row").with_columns(pl.col("change").fill_nan(None))
 
@@ -193,19 +195,19 @@ def system_table(before: JudgmentRows, after: JudgmentRows, keeper: ScoreKeeper)
     groups = group_codes(before.table, BY)
     named = before.table["annotator"].is_not_null().to_numpy()
     for when, judged in (("before", before), ("after", after)):
-        counted = counted_in(judged)
-        raw = keeper.scores(counted)
+        counted = select_counted(judged)
+        raw = keeper.mean_scores(counted)
         if Z in judged.table.columns:  # taken by `standardise`, however many judgments are left
-            z = keeper.scores(counted, judged.table[Z].cast(pl.Float64).to_numpy())
+            z = keeper.mean_scores(counted, judged.table[Z].cast(pl.Float64).to_numpy())
         else:
-            own = np.where(counted & named, keeper.values, np.nan)
-            z = keeper.scores(counted, group_zscores(own, groups, MINIMUM).z)
+            values = np.where(counted & named, keeper.values, np.nan)
+            z = keeper.mean_scores(counted, group_zscores(values, groups, MINIMUM).z)
         columns |= {
-            f"answers_{when}": keeper.counts(counted),
+            f"answers_{when}": keeper.count_judgments(counted),
             when: raw,
-            f"rank_{when}": ranks(raw),
+            f"rank_{when}": rank_systems(raw),
             f"z_{when}": z,
-            f"z_rank_{when}": ranks(z),
+            f"z_rank_{when}": rank_systems(z),
         }
     frame = pl.DataFrame(columns).with_columns(pl.selectors.float().fill_nan(None))
     return frame.with_columns((pl.col("after") - pl.col("before")).alias("change")).sort(
@@ -229,7 +231,9 @@ def step_table(systems: list[str], chain: Sequence[Spec], scores: Sequence[Float
 # -- human scores made again from the judgments that count ---------------------------------------------------------
 
 
-def with_marked(data: EvalSet, marked: Judgments, old: JudgmentRows, new: JudgmentRows) -> tuple[EvalSet, list[str]]:
+def replace_judgments(
+    data: EvalSet, marked: Judgments, old: JudgmentRows, new: JudgmentRows
+) -> tuple[EvalSet, list[str]]:
     """Return the data with these judgments; a human score that was the mean of judgments is that of those that count.
 
     Any other human score (from elsewhere, or combined otherwise) stays, and a note says so. Data without any score get
@@ -237,24 +241,24 @@ def with_marked(data: EvalSet, marked: Judgments, old: JudgmentRows, new: Judgme
     """
     if not data.scores:
         return replace(data, judgments=marked).aggregate(), []
-    before, after = counted_in(old), counted_in(new)
+    before, after = select_counted(old), select_counted(new)
     scores = dict(data.scores)
-    renewed, kept = [], []
+    renewed, unchanged = [], []
     for name in (name for name in data.scores if name == data.human or is_human_name(name)):
-        for means in _means_of(data, old):
-            if _same(means(before), data.scores[name]):
+        for means in _cell_mean_functions(data, old):
+            if _have_equal_scores(means(before), data.scores[name]):
                 scores[name] = means(after)
                 renewed.append(name)
                 break
         else:
-            kept.append(name)
+            unchanged.append(name)
     notes = []
     if renewed:
         lost = int((np.isfinite(data.scores[renewed[0]]) & ~np.isfinite(scores[renewed[0]])).sum())
         lacking = f"; {lost} outputs have none left, so systems are compared on different items" if lost else ""
         notes.append(f"human scores made again from what counts: {quoted(renewed)}{lacking}")
-    if kept:
-        notes.append(f"not the means of these judgments, so left as they were: {quoted(kept)}; use combine")
+    if unchanged:
+        notes.append(f"not the means of these judgments, so left as they were: {quoted(unchanged)}; use combine")
     return replace(data, judgments=marked, scores=scores), notes
 
 
@@ -262,19 +266,19 @@ Z_SCORE = "human_z"
 """Score of the outputs' mean z, where the step `standardise` ran."""
 
 
-def with_z_score(data: EvalSet, after: JudgmentRows) -> tuple[EvalSet, list[str]]:
+def add_z_score(data: EvalSet, after: JudgmentRows) -> tuple[EvalSet, list[str]]:
     """Add the mean z of every output, of the judgments that count, as WMT publishes its segments' scores."""
     table = after.table
     rows, columns = data.cell_index(table["item"].cast(data.items["id"].dtype), table["system"])
-    values = np.where(counted_in(after), table[Z].cast(pl.Float64).to_numpy(), np.nan)
+    values = np.where(select_counted(after), table[Z].cast(pl.Float64).to_numpy(), np.nan)
     means = group_means(rows * data.n_systems + columns, values, data.n_items * data.n_systems)
     if not np.isfinite(means).any():
         return data, []
     added = data.with_score(Z_SCORE, means.reshape(data.n_items, data.n_systems))
-    return added, [f"'{Z_SCORE}' is the mean z of every output; --human {Z_SCORE} estimates with it"]
+    return added, [f"'{Z_SCORE}' is the mean z of every output; `human={Z_SCORE}` estimates with it"]
 
 
-def _means_of(data: EvalSet, judged: JudgmentRows) -> Iterator[Callable[[BoolArray], FloatArray]]:
+def _cell_mean_functions(data: EvalSet, judged: JudgmentRows) -> Iterator[Callable[[BoolArray], FloatArray]]:
     """Functions from the judgments that count to their cell means: over all criteria, and of each of several."""
     table = judged.table
     rows, columns = data.cell_index(table["item"].cast(data.items["id"].dtype), table["system"])
@@ -291,7 +295,7 @@ def _means_of(data: EvalSet, judged: JudgmentRows) -> Iterator[Callable[[BoolArr
         yield partial(means, table["criterion"].eq_missing(criterion).to_numpy())
 
 
-def _same(a: FloatArray, b: FloatArray) -> bool:
+def _have_equal_scores(a: FloatArray, b: FloatArray) -> bool:
     present = np.isfinite(a)
     if not np.array_equal(present, np.isfinite(b)) or not present.any():
         return False

@@ -14,12 +14,12 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.choice_tables import ChoiceTable, choice_table, known_systems
+from aliquot.annotation.choice_tables import ChoiceTable, choice_table, require_systems
 from aliquot.annotation.choices import (
     Preferences,
     annotator_notes,
     cluster_codes,
-    joined,
+    join_names,
     pair_preferences,
     score_matrix,
 )
@@ -42,20 +42,22 @@ class Ballots:
     notes: tuple[str, ...] = ()
 
 
-def best_worst(table: ChoiceTable, systems: Sequence[str] | None = None, *, strict: bool = False) -> Ballots:
+def read_best_worst(table: ChoiceTable, systems: Sequence[str] | None = None, *, strict: bool = False) -> Ballots:
     """Read best-worst ballots: the best is 1, the worst -1, what else was shown 0.
 
     Without a column `shown` (["A", "B", "C"], or by hand A;B;C) all of `systems` were shown. `strict` refuses an
     annotator's second ballot on the same systems of an item.
 
     >>> frame = pl.DataFrame({"item": ["1"], "best": ["B"], "worst": ["C"], "shown": ["A;B;C"]})
-    >>> ballots = best_worst(ChoiceTable(frame, "best-worst", "t.csv"))
+    >>> ballots = read_best_worst(ChoiceTable(frame, "best-worst", "t.csv"))
     >>> ballots.systems, ballots.values.tolist()
     (('A', 'B', 'C'), [[0.0, 1.0, -1.0]])
     """
     rows = (
         table.keys()
-        .with_columns(_shown(table, systems), table.texts("best").alias("best"), table.texts("worst").alias("worst"))
+        .with_columns(
+            _list_shown(table, systems), table.texts("best").alias("best"), table.texts("worst").alias("worst")
+        )
         .with_row_index("row")
     )
     rows = rows.filter(pl.col("best").is_not_null() | pl.col("worst").is_not_null())
@@ -65,28 +67,28 @@ def best_worst(table: ChoiceTable, systems: Sequence[str] | None = None, *, stri
     cells = rows.select("row", pl.col("shown").alias("system"), "best", "worst").explode("system")
     best, worst = (pl.col("system").eq_missing(pl.col(role)).cast(pl.Float64) for role in ("best", "worst"))
     values = score_matrix(cells.with_columns((best - worst).alias("value")), rows["row"], names)
-    kept, found = _kept(names, values, systems, table)
-    shown = np.column_stack([(~np.isnan(found)).sum(axis=0), (found == 1).sum(axis=0), (found == -1).sum(axis=0)])
+    systems_kept, votes = _keep_systems(names, values, systems, table)
+    shown = np.column_stack([(~np.isnan(votes)).sum(axis=0), (votes == 1).sum(axis=0), (votes == -1).sum(axis=0)])
     notes = [f"ballots without a choice (pending), left out: {pending}"] if pending else []
-    keys, found, merge_notes = _once(rows.select("item", "annotator"), found, table, strict=strict)
-    return Ballots(kept, found, keys, shown.astype(np.int64), (*notes, *merge_notes))
+    keys, votes, merge_notes = _merge_ballots(rows.select("item", "annotator"), votes, table, strict=strict)
+    return Ballots(systems_kept, votes, keys, shown.astype(np.int64), (*notes, *merge_notes))
 
 
-def _shown(table: ChoiceTable, systems: Sequence[str] | None) -> pl.Series:
+def _list_shown(table: ChoiceTable, systems: Sequence[str] | None) -> pl.Series:
     """What was shown on each ballot, as lists."""
     if table.has("shown"):
         texts = table.required("shown").to_list()
-        lists = [_json_list(text, list[str]) or _SEPARATORS.split(text) for text in texts]
+        lists = [_parse_json_list(text, list[str]) or _SEPARATORS.split(text) for text in texts]
         return pl.Series("shown", lists, dtype=pl.List(pl.String))
     if systems is None:
         raise OptionError(
-            f"{table.where}: no column 'shown' says which systems were on each ballot; name it with --columns "
-            "shown=NAME, or, if the same were always shown, name them with --systems A,B,C"
+            f"{table.where}: no column 'shown' says which systems were on each ballot; name it in "
+            "`columns`, or, if the same were always shown, name them in `systems`"
         )
     return pl.Series("shown", [list(systems)] * len(table), dtype=pl.List(pl.String))
 
 
-def _json_list(text: str, kind: Any) -> list[Any] | None:
+def _parse_json_list(text: str, kind: Any) -> list[Any] | None:
     """Return the JSON list that a cell holds, as aliquot writes it; None for a text written by hand."""
     try:
         names: list[Any] = msgspec.json.decode(text, type=kind)
@@ -96,60 +98,60 @@ def _json_list(text: str, kind: Any) -> list[Any] | None:
 
 
 def _check_best_worst(rows: pl.DataFrame, table: ChoiceTable) -> None:
-    def refuse(bad: pl.Expr, what: str) -> None:
-        found = rows.filter(bad.fill_null(value=False))
-        if found.height:
-            row = found.row(0, named=True)
-            raise table.fault(row["row"], what.format(**(row | {"shown": quoted(row["shown"])})))
+    def raise_if_any(is_bad: pl.Expr, message: str) -> None:
+        matches = rows.filter(is_bad.fill_null(value=False))
+        if matches.height:
+            row = matches.row(0, named=True)
+            raise table.fault(row["row"], message.format(**(row | {"shown": quoted(row["shown"])})))
 
-    refuse(pl.col("best") == pl.col("worst"), "'{best}' is the best and the worst; correct the row")
-    refuse(pl.col("shown").list.len() < 2, "only {shown} was shown; a ballot needs two systems or more")
-    refuse(pl.col("shown").list.n_unique() < pl.col("shown").list.len(), "a system was shown twice among {shown}")
+    raise_if_any(pl.col("best") == pl.col("worst"), "'{best}' is the best and the worst; correct the row")
+    raise_if_any(pl.col("shown").list.len() < 2, "only {shown} was shown; a ballot needs two systems or more")
+    raise_if_any(pl.col("shown").list.n_unique() < pl.col("shown").list.len(), "a system was shown twice among {shown}")
     for role in ("best", "worst"):
         unknown = pl.col(role).is_not_null() & ~pl.col("shown").list.contains(pl.col(role))
-        refuse(unknown, f"the {role} is '{{{role}}}', and shown were {{shown}}; correct the row")
+        raise_if_any(unknown, f"the {role} is '{{{role}}}', and shown were {{shown}}; correct the row")
 
 
-def rankings(table: ChoiceTable, systems: Sequence[str] | None = None, *, strict: bool = False) -> Ballots:
+def read_rankings(table: ChoiceTable, systems: Sequence[str] | None = None, *, strict: bool = False) -> Ballots:
     """Read rankings: a row per system with its rank (1 best, equal ranks are ties), or a column `ranking`.
 
     That column holds lists such as [["A"], ["B", "C"]], as JSON in a text file, or, by hand, texts such as A > B = C.
     `strict` refuses an annotator's second ranking of an item, which is averaged otherwise.
 
     >>> frame = pl.DataFrame({"item": ["1"], "ranking": ["B > A = C"]})
-    >>> ballots = rankings(ChoiceTable(frame, "ranking", "t.csv"))
+    >>> ballots = read_rankings(ChoiceTable(frame, "ranking", "t.csv"))
     >>> ballots.systems, ballots.values.tolist()
     (('A', 'B', 'C'), [[-2.0, -1.0, -2.0]])
     """
     torn: list[str] = []
     if table.has("ranking"):
-        keys, cells = _from_texts(table)
+        keys, cells = _parse_ranking_texts(table)
     elif table.has("system") and table.has("rank"):
-        keys, cells, torn = _from_rows(table, strict=strict)
+        keys, cells, torn = _collect_rank_rows(table, strict=strict)
     else:
         raise DataError(
             f"{table.where}: rankings need the columns 'system' and 'rank', or a column 'ranking' such as A > B = C; "
-            f"there are {quoted(table.frame.columns)}; name them with --columns system=NAME,rank=NAME"
+            f"there are {quoted(table.frame.columns)}; name them in `columns`"
         )
     names = cells["system"].unique().sort().to_list()
-    kept, values = _kept(names, score_matrix(cells, keys["row"], names), systems, table)
-    several = np.isfinite(values).sum(axis=1) > 1
-    if not several.any():
+    systems_kept, values = _keep_systems(names, score_matrix(cells, keys["row"], names), systems, table)
+    has_several = np.isfinite(values).sum(axis=1) > 1
+    if not has_several.any():
         raise DataError(f"{table.where}: no ballot ranks two systems; an annotator must rank several on the same item")
-    notes = [] if several.all() else [f"ballots with a single ranked system, left out: {int((~several).sum())}"]
-    keys, values, merge_notes = _once(
-        keys.drop("row").filter(pl.Series(several)), values[several], table, strict=strict
+    notes = [] if has_several.all() else [f"ballots with a single ranked system, left out: {int((~has_several).sum())}"]
+    keys, values, merge_notes = _merge_ballots(
+        keys.drop("row").filter(pl.Series(has_several)), values[has_several], table, strict=strict
     )
-    return Ballots(kept, values, keys, notes=(*notes, *torn, *merge_notes))
+    return Ballots(systems_kept, values, keys, notes=(*notes, *torn, *merge_notes))
 
 
-def _from_texts(table: ChoiceTable) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _parse_ranking_texts(table: ChoiceTable) -> tuple[pl.DataFrame, pl.DataFrame]:
     keys = table.keys().with_row_index("row").with_columns(table.texts("ranking").alias("ranking"))
     keys = keys.filter(pl.col("ranking").is_not_null())
     cells: list[tuple[int, str, float]] = []
     for row, text in keys.select("row", "ranking").iter_rows():
         by_hand = [[name.strip() for name in level.split("=")] for level in text.split(">")]
-        levels = _json_list(text, list[list[str]]) or by_hand
+        levels = _parse_json_list(text, list[list[str]]) or by_hand
         names = [name for level in levels for name in level]
         if "" in names or len(set(names)) < len(names):
             raise table.fault(row, f"the ranking '{text}' cannot be read; write each system once, e.g. A > B = C")
@@ -158,45 +160,49 @@ def _from_texts(table: ChoiceTable) -> tuple[pl.DataFrame, pl.DataFrame]:
     return keys.drop("ranking"), pl.DataFrame(cells, schema=schema, orient="row")
 
 
-def _from_rows(table: ChoiceTable, *, strict: bool) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
+def _collect_rank_rows(table: ChoiceTable, *, strict: bool) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
     """One ballot per item and annotator; without annotators, per item."""
     rank = pl.Series("value", -table.numbers("rank"), nan_to_null=True)
     keys = table.keys().with_columns(row=pl.Series(group_codes(table.keys(), ["item", "annotator"])))
     cells = keys.with_columns(table.required("system").alias("system"), rank).with_row_index("line")
     cells = cells.filter(pl.col("value").is_not_null())
-    again = cells.filter(pl.struct("row", "system").is_duplicated())
-    torn = again.filter(pl.col("value").n_unique().over("row", "system") > 1) if again.height else again
+    duplicates = cells.filter(pl.struct("row", "system").is_duplicated())
+    conflicts = (
+        duplicates.filter(pl.col("value").n_unique().over("row", "system") > 1) if duplicates.height else duplicates
+    )
     notes = []
-    if torn.height:
-        first = torn.row(0, named=True)
+    if conflicts.height:
+        first = conflicts.row(0, named=True)
         if strict or first["annotator"] is None:
             raise table.fault(
                 first["line"],
                 f"'{first['system']}' has another rank on item {first['item']} elsewhere in the table; keep one row"
                 + ("" if first["annotator"] is not None else ", or name the annotators"),
             )
-        count = torn.select("row", "system").n_unique()
+        count = conflicts.select("row", "system").n_unique()
         notes.append(f"systems that an annotator gave several ranks on an item, which are averaged: {count}")
     means = cells.group_by("row", "system", maintain_order=True).agg(pl.col("value").mean())
     return keys.unique("row", keep="first").sort("row"), means, notes
 
 
-def _kept(
+def _keep_systems(
     names: Sequence[str], values: FloatArray, systems: Sequence[str] | None, table: ChoiceTable
 ) -> tuple[tuple[str, ...], FloatArray]:
     if systems is None or not len(values):  # without a ballot no name is known
         return tuple(names), values
-    wanted = known_systems(systems, names, table.where)
-    return tuple(wanted), values[:, [list(names).index(name) for name in wanted]]
+    selected = require_systems(systems, names, table.where)
+    return tuple(selected), values[:, [list(names).index(name) for name in selected]]
 
 
-def _once(
+def _merge_ballots(
     keys: pl.DataFrame, values: FloatArray, table: ChoiceTable, *, strict: bool
 ) -> tuple[pl.DataFrame, FloatArray, list[str]]:
     """Average an annotator's ballots on the same systems of an item; ballots without an annotator stand alone."""
     alone = pl.when(pl.col("annotator").is_null()).then(pl.int_range(pl.len())).otherwise(-1)
-    there = np.isfinite(values)
-    pattern = np.unique(there, axis=0, return_inverse=True)[1].ravel() if len(values) else np.zeros(0, dtype=np.int64)
+    is_ranked = np.isfinite(values)
+    pattern = (
+        np.unique(is_ranked, axis=0, return_inverse=True)[1].ravel() if len(values) else np.zeros(0, dtype=np.int64)
+    )
     numbered = keys.with_columns(alone.alias("alone"), pl.Series("shown", pattern))
     codes = group_codes(numbered, ["item", "annotator", "alone", "shown"])
     number = int(codes.max()) + 1 if len(codes) else 0
@@ -204,17 +210,17 @@ def _once(
         return keys, values, []
     first = np.unique(codes, return_index=True)[1]
     if strict:
-        again = int(np.setdiff1d(np.arange(len(codes)), first)[0])
+        duplicate = int(np.setdiff1d(np.arange(len(codes)), first)[0])
         raise DataError(
-            f"{table.where}: {keys['annotator'][again]} filled in two ballots on item {keys['item'][again]}; keep "
-            "one, or leave --strict out to average them"
+            f"{table.where}: {keys['annotator'][duplicate]} filled in two ballots on item "
+            f"{keys['item'][duplicate]}; keep one, or leave `strict` out to average them"
         )
     sums, counts = np.zeros((number, values.shape[1])), np.zeros((number, values.shape[1]))
-    np.add.at(sums, codes, np.where(there, values, 0.0))
-    np.add.at(counts, codes, there.astype(np.float64))
+    np.add.at(sums, codes, np.where(is_ranked, values, 0.0))
+    np.add.at(counts, codes, is_ranked.astype(np.float64))
     means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
-    more = len(codes) - number
-    note = f"further ballots of an annotator on the same systems of an item, averaged with the first: {more}"
+    n_merged = len(codes) - number
+    note = f"further ballots of an annotator on the same systems of an item, averaged with the first: {n_merged}"
     return keys[first], means, [note]
 
 
@@ -247,19 +253,19 @@ def table_preferences(
     named = choice_table(table, kind, columns, where)
     if kind == "pairwise":
         return pair_preferences(named, systems, ignore, cluster, strict=strict)
-    found = (best_worst if kind == "best-worst" else rankings)(named, systems, strict=strict)
-    choices = choices_from_scores(found.values, cluster_codes(found.keys, cluster), ties=kind == "ranking")
+    ballots = (read_best_worst if kind == "best-worst" else read_rankings)(named, systems, strict=strict)
+    choices = choices_from_scores(ballots.values, cluster_codes(ballots.keys, cluster), ties=kind == "ranking")
     if not len(choices):
-        raise DataError(f"{where}: no choice between two systems is left; check the choices and --systems")
+        raise DataError(f"{where}: no choice between two systems is left; check the choices and `systems`")
     return Preferences(
-        systems=found.systems,
+        systems=ballots.systems,
         choices=choices,
         kind=kind,
-        items=found.keys["item"].n_unique(),
-        annotators=found.keys["annotator"].drop_nulls().n_unique(),
+        items=ballots.keys["item"].n_unique(),
+        annotators=ballots.keys["annotator"].drop_nulls().n_unique(),
         cluster=cluster,
-        shown=found.shown,
-        notes=(*named.notes, *found.notes, *annotator_notes(found.keys)),
+        shown=ballots.shown,
+        notes=(*named.notes, *ballots.notes, *annotator_notes(ballots.keys)),
         fingerprint=named.fingerprint,
-        options=(("systems", joined(systems)), ("ignore", joined(ignore))),
+        options=(("systems", join_names(systems)), ("ignore", join_names(ignore))),
     )

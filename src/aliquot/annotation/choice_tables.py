@@ -62,7 +62,7 @@ ROLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Our column role -> the names people give it."""
 
-_NEEDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = MappingProxyType(
+_ROLES_BY_KIND: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = MappingProxyType(
     {
         "postedit": (("item", "final"), ("annotator", "system_a", "system_b", "output_a", "output_b", "choice")),
         "best-worst": (("item", "best", "worst"), ("annotator", "shown")),
@@ -74,7 +74,7 @@ _NEEDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = MappingProxyType
 )
 """Kind -> the roles a table of it must have, and those it may have; the order in which kinds are recognised."""
 
-_MARKABLE = ("pairwise", "verify", "best-worst", "ranking")
+_MARKABLE_KINDS = ("pairwise", "verify", "best-worst", "ranking")
 """Kinds whose rows are choices of annotators, as a campaign has them."""
 
 
@@ -135,13 +135,13 @@ class ChoiceTable:
     @property
     def fingerprint(self) -> str:
         """Six hexadecimal digits of the content, for signatures."""
-        return fingerprint(self.frame)
+        return digest_table(self.frame)
 
 
-def fingerprint(frame: pl.DataFrame) -> str:
+def digest_table(frame: pl.DataFrame) -> str:
     """Six hexadecimal digits of a table's content.
 
-    >>> fingerprint(pl.DataFrame({"a": [1]})) == fingerprint(pl.DataFrame({"a": [1]}))
+    >>> digest_table(pl.DataFrame({"a": [1]})) == digest_table(pl.DataFrame({"a": [1]}))
     True
     """
     nested = [column for column in frame if column.dtype.is_nested() or column.dtype == pl.Object]
@@ -149,23 +149,23 @@ def fingerprint(frame: pl.DataFrame) -> str:
     return hashlib.blake2b(plain.write_csv().encode("utf-8", "replace"), digest_size=16).hexdigest()[:6]
 
 
-def kind_of(present: Sequence[str], columns: Mapping[str, str] | None = None) -> str | None:
+def detect_table_kind(present: Sequence[str], columns: Mapping[str, str] | None = None) -> str | None:
     """Tell by its columns which kind of table this is, or None where it holds no choices (but perhaps scores).
 
-    >>> kind_of(["item", "rater", "model_a", "model_b", "winner"]), kind_of(["item", "system", "value"])
-    ('pairwise', None)
+    >>> detect_table_kind(["item", "rater", "model_a", "model_b", "winner"])
+    'pairwise'
     """
-    found = _mapped(present, columns)
-    if {"final", "item"} <= found.keys():
+    roles = _map_roles(present, columns)
+    if {"final", "item"} <= roles.keys():
         return "postedit"
-    if {"best", "worst", "item"} <= found.keys():
+    if {"best", "worst", "item"} <= roles.keys():
         return "best-worst"
-    if "item" in found and ("ranking" in found or {"system", "rank"} <= found.keys()):
+    if "item" in roles and ("ranking" in roles or {"system", "rank"} <= roles.keys()):
         return "ranking"
-    if {"group", "before", "after"} <= found.keys():
+    if {"group", "before", "after"} <= roles.keys():
         return "groups"
-    own = "value" not in {name.casefold() for name in present}  # judgments may well have a column 'label'
-    return "pairwise" if {"item", "choice"} <= found.keys() and ("system_a" in found or own) else None
+    has_no_value = "value" not in {name.casefold() for name in present}  # judgments may well have a column 'label'
+    return "pairwise" if {"item", "choice"} <= roles.keys() and ("system_a" in roles or has_no_value) else None
 
 
 def choice_table(table: pl.DataFrame, kind: str, columns: Mapping[str, str] | None, where: str) -> ChoiceTable:
@@ -180,50 +180,50 @@ def choice_table(table: pl.DataFrame, kind: str, columns: Mapping[str, str] | No
     """
     if not table.height:
         raise DataError(f"{where}: the table has a header but no rows; there is nothing to compare")
-    table, notes = _unmarked(table, where) if kind in _MARKABLE else (table, ())
-    needed, possible = _NEEDS[kind]
-    found = _mapped(table.columns, columns)
-    roles = {role: found[role] for role in (*needed, *possible) if role in found}
+    table, notes = _drop_marked(table, where) if kind in _MARKABLE_KINDS else (table, ())
+    needed, possible = _ROLES_BY_KIND[kind]
+    columns_by_role = _map_roles(table.columns, columns)
+    roles = {role: columns_by_role[role] for role in (*needed, *possible) if role in columns_by_role}
     for role in needed:
         if role not in roles:
             raise DataError(
                 f"{where}: a table of kind '{kind}' needs a column '{role}' (or {quoted(ROLES[role][1:4])}); "
-                f"there are {quoted(table.columns)}; name it with --columns {role}=NAME"
+                f"there are {quoted(table.columns)}; name it in `columns`"
             )
-    taken = {name: role for role, name in roles.items()}
-    clash = {role: f"{role}_" for role in roles if role in table.columns and role not in taken}
-    frame = table.rename(clash | taken).select(*roles, pl.exclude(*roles))
+    role_of_column = {name: role for role, name in roles.items()}
+    clash = {role: f"{role}_" for role in roles if role in table.columns and role not in role_of_column}
+    frame = table.rename(clash | role_of_column).select(*roles, pl.exclude(*roles))
     return ChoiceTable(frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)), kind, where, notes)
 
 
-def _unmarked(table: pl.DataFrame, where: str) -> tuple[pl.DataFrame, tuple[str, ...]]:
+def _drop_marked(table: pl.DataFrame, where: str) -> tuple[pl.DataFrame, tuple[str, ...]]:
     if MARKED not in table.columns:
         return table, ()
     reasons = table[MARKED].cast(pl.String).str.strip_chars().fill_null("")
     counts = reasons.str.to_lowercase().is_in(["", "false"])
     if not counts.any():
         raise DataError(f"{where}: all choices are marked ({reasons[0]}); there is nothing to compare")
-    left = int((~counts).sum())
-    return table.filter(counts), (f"choices that are marked, left out: {left}",) if left else ()
+    n_marked = int((~counts).sum())
+    return table.filter(counts), (f"choices that are marked, left out: {n_marked}",) if n_marked else ()
 
 
-def _mapped(present: Sequence[str], columns: Mapping[str, str] | None) -> dict[str, str]:
+def _map_roles(present: Sequence[str], columns: Mapping[str, str] | None) -> dict[str, str]:
     """Our role -> column: the user's mapping first, then names and synonyms; a column plays each role it could."""
-    found: dict[str, str] = {}
+    columns_by_role: dict[str, str] = {}
     for role, name in (columns or {}).items():
         if role not in ROLES:
-            raise unknown_name("column role", role, ROLES, "write --columns role=column")
+            raise unknown_name("column role", role, ROLES, "`columns` maps roles to columns")
         if name not in present:
-            raise unknown_name("column", name, present, "check --columns / columns=")
-        if name in found.values():
-            raise OptionError(f"--columns gives the column '{name}' two roles; each column plays one")
-        found[role] = name
-    free = {name.strip().casefold().replace(" ", "_"): name for name in present if name not in found.values()}
+            raise unknown_name("column", name, present, "check `columns`")
+        if name in columns_by_role.values():
+            raise OptionError(f"`columns` gives the column '{name}' two roles; each column plays one")
+        columns_by_role[role] = name
+    free = {name.strip().casefold().replace(" ", "_"): name for name in present if name not in columns_by_role.values()}
     for role, names in ROLES.items():
         match = next((free[name] for name in names if name in free), None)
-        if role not in found and match is not None:
-            found[role] = match
-    return found
+        if role not in columns_by_role and match is not None:
+            columns_by_role[role] = match
+    return columns_by_role
 
 
 def number_columns(frame: pl.DataFrame, apart: Sequence[str], where: str) -> dict[str, FloatArray]:
@@ -233,7 +233,7 @@ def number_columns(frame: pl.DataFrame, apart: Sequence[str], where: str) -> dic
     >>> number_columns(frame, ["item"], "t.csv")
     {'fluency': array([4.])}
     """
-    found = {}
+    numbers = {}
     for column in frame.drop(apart).get_columns():
         if column.dtype.is_numeric() or column.dtype == pl.String:
             try:
@@ -241,13 +241,13 @@ def number_columns(frame: pl.DataFrame, apart: Sequence[str], where: str) -> dic
             except DataError:
                 continue
             if np.isfinite(values).any():
-                found[column.name] = values
-    return found
+                numbers[column.name] = values
+    return numbers
 
 
 # -- labels of choices ---------------------------------------------------------------------------------------------
 
-_SIDES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+_LABELS_OF_SIDE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "a": (
             "a",
@@ -289,10 +289,10 @@ _SIDES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "none": ("none", "0", "neither", "both wrong", "both bad", "bothbad", "tie (bothbad)"),
     }
 )
-_MEANING = {label: side for side, labels in _SIDES.items() for label in labels}
+_SIDE_OF_LABEL = {label: side for side, labels in _LABELS_OF_SIDE.items() for label in labels}
 
 
-def sides(table: ChoiceTable, a: pl.Series, b: pl.Series, ignore: Collection[str] = ()) -> pl.Series:
+def read_sides(table: ChoiceTable, a: pl.Series, b: pl.Series, ignore: Collection[str] = ()) -> pl.Series:
     """What each row chose: a, b, tie, both or none; null where nothing was chosen or the label is to be ignored.
 
     A choice may be the name of one of the row's systems. Capitals do not matter, except in names. Rows whose label is
@@ -300,18 +300,18 @@ def sides(table: ChoiceTable, a: pl.Series, b: pl.Series, ignore: Collection[str
 
     >>> frame = pl.DataFrame({"choice": ["A", "sysY", "Tie", None]})
     >>> x, y = pl.Series(["sysX"] * 4), pl.Series(["sysY"] * 4)
-    >>> sides(ChoiceTable(frame, "pairwise", "t.csv"), x, y).to_list()
+    >>> read_sides(ChoiceTable(frame, "pairwise", "t.csv"), x, y).to_list()
     ['a', 'b', 'tie', None]
     """
     choice = table.texts("choice")
     folded = choice.str.to_lowercase()
     ignored = folded.is_in([label.strip().casefold() for label in ignore]).fill_null(value=False)
-    by_label = folded.replace_strict(_MEANING, default=None, return_dtype=pl.String)
+    by_label = folded.replace_strict(_SIDE_OF_LABEL, default=None, return_dtype=pl.String)
     is_a, is_b = choice == a, choice == b
     by_name = pl.select(pl.when(is_a).then(pl.lit("a")).when(is_b).then(pl.lit("b"))).to_series()
-    torn = (by_label != by_name).fill_null(value=False) & ~ignored
-    if torn.any():
-        row = int(torn.arg_max() or 0)
+    is_conflict = (by_label != by_name).fill_null(value=False) & ~ignored
+    if is_conflict.any():
+        row = int(is_conflict.arg_max() or 0)
         raise table.fault(
             row,
             f"the choice '{choice[row]}' is the side '{by_label[row]}' and the system that stands on side "
@@ -321,21 +321,21 @@ def sides(table: ChoiceTable, a: pl.Series, b: pl.Series, ignore: Collection[str
     unknown = side.is_null() & choice.is_not_null() & ~ignored
     if unknown.any():
         row = int(unknown.arg_max() or 0)
-        known = ("only a", "only b", "both", "none") if table.kind == "verify" else ("a", "b", "tie")
-        guess = closest(str(choice[row]), [*known, a[row], b[row]])
+        labels = ("only a", "only b", "both", "none") if table.kind == "verify" else ("a", "b", "tie")
+        guess = closest(str(choice[row]), [*labels, a[row], b[row]])
         hint = f" did you mean '{guess}'?" if guess else ""
         raise table.fault(
             row,
-            f"unknown choice '{choice[row]}';{hint} Write {quoted(known)}, or a system's name; an empty cell is a "
-            "pending judgment; --ignore leaves labels out",
+            f"unknown choice '{choice[row]}';{hint} Write {quoted(labels)}, or a system's name; an empty cell is a "
+            "pending judgment; `ignore` leaves labels out",
         )
     return pl.select(pl.when(~ignored).then(side)).to_series()
 
 
-def known_systems(systems: Collection[str], present: Collection[str], where: str) -> list[str]:
+def require_systems(systems: Collection[str], present: Collection[str], where: str) -> list[str]:
     """Return the systems as a list, or raise for one that is absent or named twice.
 
-    >>> known_systems(["A"], ["A", "B"], "t.csv")
+    >>> require_systems(["A"], ["A", "B"], "t.csv")
     ['A']
     """
     repeated = [name for name in systems if list(systems).count(name) > 1]

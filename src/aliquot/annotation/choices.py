@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.choice_tables import ChoiceTable, fingerprint, known_systems, sides
+from aliquot.annotation.choice_tables import ChoiceTable, digest_table, read_sides, require_systems
 from aliquot.annotation.judgment_rows import OPEN, group_codes, judgment_rows
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.choices import Choices, choices_from_rows, choices_from_scores
+from aliquot.validation import one_of
 
 CLUSTERS = ("item", "annotator", "none")
 """What choices may be clustered by."""
@@ -44,7 +45,7 @@ class Preferences:
     options: tuple[tuple[str, object], ...] = ()  # how the choices were read, for signatures
 
 
-def joined(names: Collection[str] | None) -> str | None:
+def join_names(names: Collection[str] | None) -> str | None:
     """Names as a signature holds them."""
     return ",".join(names) if names else None
 
@@ -55,8 +56,7 @@ def cluster_codes(keys: pl.DataFrame, cluster: str) -> IntArray:
     >>> cluster_codes(pl.DataFrame({"item": ["x", "y", "x"], "annotator": ["p", "p", "q"]}), "item").tolist()
     [0, 1, 0]
     """
-    if cluster not in CLUSTERS:
-        raise unknown_name("cluster", cluster, CLUSTERS, "check --cluster")
+    one_of("cluster", cluster, CLUSTERS)
     rows = np.arange(keys.height)
     if cluster == "none":
         return rows
@@ -90,8 +90,8 @@ def pair_names(table: ChoiceTable, systems: Sequence[str] | None) -> tuple[pl.Se
     else:
         if systems is None or len(systems) != 2:
             raise OptionError(
-                f"{table.where}: no columns 'system_a' and 'system_b' name the systems; name the two with "
-                "--systems A,B, or the columns with --columns system_a=NAME,system_b=NAME"
+                f"{table.where}: no columns 'system_a' and 'system_b' name the systems; name the two in "
+                "`systems`, or the columns in `columns`"
             )
         a, b = (pl.Series([system] * len(table), dtype=pl.String) for system in systems)
     same = a == b
@@ -106,37 +106,37 @@ def pair_rows(
 ) -> tuple[pl.DataFrame, list[str]]:
     """Rows with item, annotator, a, b, side; those without a choice or outside `systems` are left out and counted."""
     a, b = pair_names(table, systems)
-    rows = table.keys().with_columns(a.alias("a"), b.alias("b"), sides(table, a, b, ignore).alias("side"))
-    rows = of_systems(rows.with_row_index("row"), systems, table)
+    rows = table.keys().with_columns(a.alias("a"), b.alias("b"), read_sides(table, a, b, ignore).alias("side"))
+    rows = keep_rows_of_systems(rows.with_row_index("row"), systems, table)
     pending = rows["side"].null_count()
     notes = [f"rows without a choice (pending, or ignored labels), left out: {pending}"] if pending else []
     return rows.filter(pl.col("side").is_not_null()), [*table.notes, *notes]
 
 
-def of_systems(rows: pl.DataFrame, systems: Sequence[str] | None, table: ChoiceTable) -> pl.DataFrame:
+def keep_rows_of_systems(rows: pl.DataFrame, systems: Sequence[str] | None, table: ChoiceTable) -> pl.DataFrame:
     """Keep the rows between two of these systems (all rows where None)."""
     if systems is None:
         return rows
-    known_systems(systems, {*rows["a"], *rows["b"]}, table.where)
+    require_systems(systems, {*rows["a"], *rows["b"]}, table.where)
     return rows.filter(pl.col("a").is_in(list(systems)) & pl.col("b").is_in(list(systems)))
 
 
-def aligned_pairs(rows: pl.DataFrame, twins: Sequence[tuple[str, str]] = ()) -> pl.DataFrame:
+def align_pairs(rows: pl.DataFrame, twins: Sequence[tuple[str, str]] = ()) -> pl.DataFrame:
     """Turn every pair the way it occurs first, so that A against B and B against A are one comparison.
 
     `twins` are further pairs of columns that belong to a and b.
 
     >>> rows = pl.DataFrame({"a": ["X", "Y"], "b": ["Y", "X"], "side": ["a", "a"]})
-    >>> aligned_pairs(rows).rows()
+    >>> align_pairs(rows).rows()
     [('X', 'Y', 'a'), ('X', 'Y', 'b')]
     """
     low, high = pl.min_horizontal("a", "b").alias("_low"), pl.max_horizontal("a", "b").alias("_high")
     marked = rows.with_columns(low, high).with_columns(pl.col("a").first().over("_low", "_high").alias("_lead"))
     turned = pl.col("a") != pl.col("_lead")
     swapped = [
-        pl.when(turned).then(pl.col(one)).otherwise(pl.col(other)).alias(other)
+        pl.when(turned).then(pl.col(source)).otherwise(pl.col(target)).alias(target)
         for first, second in (("a", "b"), *twins)
-        for one, other in ((first, second), (second, first))
+        for source, target in ((first, second), (second, first))
     ]
     side = pl.when(turned).then(pl.col("side").replace({"a": "b", "b": "a"})).otherwise(pl.col("side"))
     return marked.with_columns(*swapped, side.alias("side")).drop("_low", "_high", "_lead")
@@ -149,22 +149,22 @@ def pair_preferences(
     rows, notes = pair_rows(table, systems, ignore)
     good_bad = rows.filter(pl.col("side").is_in(["both", "none"])).height
     if good_bad:
-        notes.append(f"choices of 'both' or 'none', counted as ties (--kind verify keeps them apart): {good_bad}")
+        notes.append(f"choices of 'both' or 'none', counted as ties (`kind=verify` keeps them apart): {good_bad}")
     outcome = pl.col("side").replace_strict({"a": 1, "b": -1}, default=0, return_dtype=pl.Int8)
     rows = rows.with_columns(outcome.alias("outcome"))
     names = tuple(sorted({*rows["a"], *rows["b"]})) if systems is None else tuple(systems)
-    code = {name: at for at, name in enumerate(names)}
+    code = {name: index for index, name in enumerate(names)}
     rows = rows.with_columns(
         pl.col(side).replace_strict(code, return_dtype=pl.Int64).alias(f"{side}_code") for side in ("a", "b")
     )
-    merged, merge_notes = _merged(rows, table, strict=strict)
+    merged, merge_notes = _merge_repeated_choices(rows, table, strict=strict)
     codes = cluster_codes(merged, cluster)
     if not merged.height:
         raise DataError(
-            f"{table.where}: no choice between two systems is left; check the choices, --systems and --ignore"
+            f"{table.where}: no choice between two systems is left; check the choices, `systems` and `ignore`"
         )
     a, b, outcomes = (merged[name].to_numpy() for name in ("a_code", "b_code", "outcome"))
-    position, position_notes = _position(rows, cluster)
+    position, position_notes = _first_shown_wins(rows, cluster)
     return Preferences(
         systems=names,
         choices=choices_from_rows(a, b, outcomes, codes, len(names)),
@@ -175,11 +175,11 @@ def pair_preferences(
         position=position,
         notes=(*notes, *merge_notes, *position_notes, *annotator_notes(merged)),
         fingerprint=table.fingerprint,
-        options=(("systems", joined(systems)), ("ignore", joined(ignore))),
+        options=(("systems", join_names(systems)), ("ignore", join_names(ignore))),
     )
 
 
-def _merged(rows: pl.DataFrame, table: ChoiceTable, *, strict: bool) -> tuple[pl.DataFrame, list[str]]:
+def _merge_repeated_choices(rows: pl.DataFrame, table: ChoiceTable, *, strict: bool) -> tuple[pl.DataFrame, list[str]]:
     """One choice per annotator, item and pair: repeats that agree count once, others as what outweighs, or a tie.
 
     The order in which the two systems were shown does not matter. Rows without an annotator are separate judgments.
@@ -199,20 +199,20 @@ def _merged(rows: pl.DataFrame, table: ChoiceTable, *, strict: bool) -> tuple[pl
             pl.col("row").first(),
         )
     )
-    torn = grouped.filter(pl.col("kinds") > 1)
-    if strict and torn.height:
-        example = torn.row(0, named=True)
+    conflicts = grouped.filter(pl.col("kinds") > 1)
+    if strict and conflicts.height:
+        example = conflicts.row(0, named=True)
         raise table.fault(
             example["row"],
             f"{example['annotator']} chose differently on item {example['item']} elsewhere in the table; keep one "
-            "row, or leave --strict out to merge them",
+            "row, or leave `strict` out to merge them",
         )
-    again = grouped.filter((pl.col("rows") > 1) & (pl.col("kinds") == 1)).height
-    notes = [f"choices given twice by the same annotator, counted once: {again}"] if again else []
-    if torn.height:
+    n_repeated = grouped.filter((pl.col("rows") > 1) & (pl.col("kinds") == 1)).height
+    notes = [f"choices given twice by the same annotator, counted once: {n_repeated}"] if n_repeated else []
+    if conflicts.height:
         notes.append(
-            f"choices of an annotator that contradict each other (e.g. {torn['annotator'][0]} on item "
-            f"{torn['item'][0]}), counted as what outweighs, or a tie: {torn.height}"
+            f"choices of an annotator that contradict each other (e.g. {conflicts['annotator'][0]} on item "
+            f"{conflicts['item'][0]}), counted as what outweighs, or a tie: {conflicts.height}"
         )
     merged = grouped.with_columns(pl.col("signed").sign().alias("outcome"))
     return merged.select(
@@ -220,15 +220,15 @@ def _merged(rows: pl.DataFrame, table: ChoiceTable, *, strict: bool) -> tuple[pl
     ), notes
 
 
-def _position(rows: pl.DataFrame, cluster: str) -> tuple[tuple[FloatArray, IntArray] | None, list[str]]:
+def _first_shown_wins(rows: pl.DataFrame, cluster: str) -> tuple[tuple[FloatArray, IntArray] | None, list[str]]:
     """How often the system shown first won; unknown where each pair was always shown in the same order."""
     orders = rows.select("a", "b").unique()
     flipped = orders.join(orders.rename({"a": "b", "b": "a"}), on=["a", "b"], how="semi")
     if not flipped.height:
         return None, [_SAME_ORDER]
-    both = rows.join(flipped, on=["a", "b"], how="semi", maintain_order="left")
-    won = (1.0 + both["outcome"].cast(pl.Float64).to_numpy()) / 2
-    return (won, cluster_codes(both, cluster)), []
+    rows_of_flipped = rows.join(flipped, on=["a", "b"], how="semi", maintain_order="left")
+    won = (1.0 + rows_of_flipped["outcome"].cast(pl.Float64).to_numpy()) / 2
+    return (won, cluster_codes(rows_of_flipped, cluster)), []
 
 
 # -- choices derived from scores -----------------------------------------------------------------------------------
@@ -259,11 +259,10 @@ def score_preferences(
     >>> score_preferences(data, within="item").items
     30
     """
-    if within not in WITHIN:
-        raise unknown_name("within", within, WITHIN)
+    one_of("within", within, WITHIN)
     judgments = data if isinstance(data, Judgments) else data.judgments
     options = {
-        "systems": joined(systems),
+        "systems": join_names(systems),
         "criterion": criterion,
         "human": human,
         "within": None if within == "annotator" else within,
@@ -272,33 +271,33 @@ def score_preferences(
     if human is not None or judgments is None:
         if isinstance(data, Judgments):
             raise OptionError("human= names a score, and judgments alone have none; give data with scores")
-        found = _from_human_score(data, systems, human, margin, cluster)
+        preferences = _preferences_from_human_score(data, systems, human, margin, cluster)
     else:
         if judgments.criteria == ["preference"]:
             raise DataError(
                 "these judgments are outcomes of choices and do not say who was compared with whom; give "
                 "the campaign itself, or its choices: aliquot collect export --what choices"
             )
-        found = _from_judgments(judgments, systems, criterion, within, margin, cluster)
-    digest = data.fingerprint if isinstance(data, EvalSet) else fingerprint(data.table)
-    return replace(found, fingerprint=digest, options=tuple(options.items()))
+        preferences = _preferences_from_judgments(judgments, systems, criterion, within, margin, cluster)
+    digest = data.fingerprint if isinstance(data, EvalSet) else digest_table(data.table)
+    return replace(preferences, fingerprint=digest, options=tuple(options.items()))
 
 
-def _from_human_score(
+def _preferences_from_human_score(
     data: EvalSet, systems: Sequence[str] | None, human: str | None, margin: float, cluster: str
 ) -> Preferences:
-    kept = data if systems is None else data.keep(systems=known_systems(systems, data.systems, data.name))
-    scores = kept.human_score(human)
+    selected = data if systems is None else data.keep(systems=require_systems(systems, data.systems, data.name))
+    scores = selected.human_score(human)
     rows = np.flatnonzero(np.isfinite(scores).sum(axis=1) > 1)
     if not len(rows):
-        raise DataError(f"{data.name}: no item has the score '{human or data.human}' for two systems; check --human")
+        raise DataError(f"{data.name}: no item has the score '{human or data.human}' for two systems; check `human`")
     codes = np.arange(len(rows), dtype=np.int64)  # one row per item: items, annotators and rows are the same
     choices = choices_from_scores(scores[rows], codes, margin)
     note = f"compared by the score '{human or data.human}', item by item"
-    return Preferences(kept.systems, choices, "scores", len(rows), 0, cluster, notes=(note,))
+    return Preferences(selected.systems, choices, "scores", len(rows), 0, cluster, notes=(note,))
 
 
-def _from_judgments(
+def _preferences_from_judgments(
     judgments: Judgments, systems: Sequence[str] | None, criterion: str | None, within: str, margin: float, cluster: str
 ) -> Preferences:
     table = judgment_rows(judgments).table.filter(OPEN & pl.col("control").is_null())
@@ -308,17 +307,17 @@ def _from_judgments(
             raise unknown_name("criterion", criterion, judgments.criteria)
         table = table.filter(pl.col("criterion") == criterion)
     elif len(judgments.criteria) > 1:
-        notes.append(f"the mean over {len(judgments.criteria)} criteria is compared; --criterion NAME compares one")
+        notes.append(f"the mean over {len(judgments.criteria)} criteria is compared; `criterion` compares one")
     names = table["system"].unique(maintain_order=True).to_list()
     if systems is not None:
-        names = known_systems(systems, names, "judgments")
+        names = require_systems(systems, names, "judgments")
         table = table.filter(pl.col("system").is_in(names))
-    notes += _torn(table)
-    units, matrix = _units(table, within, names)
+    notes += _repeated_score_notes(table)
+    units, matrix = _score_units(table, within, names)
     if not units.height:
         raise DataError(
             "no annotator scored two of the systems on the same item"
-            + ("; compare the items' means over annotators with --within item" if within == "annotator" else "")
+            + ("; compare the items' means over annotators with `within=item`" if within == "annotator" else "")
         )
     return Preferences(
         systems=tuple(names),
@@ -331,7 +330,7 @@ def _from_judgments(
     )
 
 
-def _torn(table: pl.DataFrame) -> list[str]:
+def _repeated_score_notes(table: pl.DataFrame) -> list[str]:
     """Say how often an annotator scored an output twice and differently; such scores are averaged."""
     cell = ["item", "annotator", "system", "criterion"]
     several = table.filter(pl.col("annotator").is_not_null()).group_by(cell).agg(pl.col("value").n_unique())
@@ -339,7 +338,7 @@ def _torn(table: pl.DataFrame) -> list[str]:
     return [f"outputs that an annotator scored more than once and differently, averaged: {torn}"] if torn else []
 
 
-def _units(table: pl.DataFrame, within: str, names: Sequence[str]) -> tuple[pl.DataFrame, FloatArray]:
+def _score_units(table: pl.DataFrame, within: str, names: Sequence[str]) -> tuple[pl.DataFrame, FloatArray]:
     """The units (an annotator on an item, or an item) that scored two systems or more, and units x systems of means."""
     by = ["item", "annotator"] if within == "annotator" else ["item"]
     cells = table.group_by(*by, "system", maintain_order=True).agg(pl.col("value").mean())
@@ -353,9 +352,11 @@ def score_matrix(cells: pl.DataFrame, rows: pl.Series, names: Sequence[str]) -> 
     """Rows x systems of values, from cells with `row`, `system` and `value`; NaN where there is no cell."""
     matrix = np.full((len(rows), len(names)), np.nan)
     if cells.height:
-        at = [
-            cells[column].replace_strict({key: at for at, key in enumerate(keys)}, return_dtype=pl.Int64).to_numpy()
+        codes = [
+            cells[column]
+            .replace_strict({key: codes for codes, key in enumerate(keys)}, return_dtype=pl.Int64)
+            .to_numpy()
             for column, keys in (("row", rows), ("system", names))
         ]
-        matrix[at[0], at[1]] = cells["value"].to_numpy()
+        matrix[codes[0], codes[1]] = cells["value"].to_numpy()
     return matrix

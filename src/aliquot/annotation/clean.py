@@ -11,24 +11,24 @@ import polars as pl
 
 from aliquot.annotation.audit import (
     ScoreKeeper,
+    add_z_score,
     annotator_table,
-    counted_in,
-    counts_of,
-    first_notes,
-    largest,
+    count_states,
+    count_swaps,
+    find_largest_change,
+    judgment_notes,
+    replace_judgments,
+    select_counted,
     step_table,
-    swaps,
     system_table,
-    with_marked,
-    with_z_score,
 )
-from aliquot.annotation.cleaning_steps import STEPS, NotApplicableError, Z, lookup
+from aliquot.annotation.cleaning_steps import STEPS, NotApplicableError, Z, find_step
 from aliquot.annotation.judgment_rows import JudgmentRows, evalset_of, judgment_rows, judgments_of
 from aliquot.annotation.prepare import Recodes, valued, written_recoding
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments
 from aliquot.core.plausibility import plausibility_notes
-from aliquot.core.registry import Spec, bind_parameters, parse_chain, parse_spec
+from aliquot.core.registry import Spec, parse_chain, parse_spec
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.core.view import Column, Kind, View
 from aliquot.core.written import number, percent
@@ -84,39 +84,39 @@ PRESETS = {
 StepsLike = str | Sequence[str] | Mapping[str, Mapping[str, Any] | None]
 
 
-def chain_of(preset: str | None, steps: StepsLike | None, without: Sequence[str] = ()) -> list[Spec]:
+def build_chain(preset: str | None, steps: StepsLike | None, without: Sequence[str] = ()) -> list[Spec]:
     """Return the steps to run, in order: the preset's, with other thresholds where `steps` names them, then the rest.
 
-    >>> [str(spec) for spec in chain_of("da_wmt", "outliers:k=3+straight_liners", without=["burn_in"])]
+    >>> [str(spec) for spec in build_chain("da_wmt", "outliers:k=3+straight_liners", without=["burn_in"])]
     ['standardise', 'outliers:k=3', 'straight_liners']
     """
     if preset is not None and preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
     chain = {spec.name: spec for spec in (PRESETS[preset].steps if preset else [])}
-    for spec in _parsed(steps):
+    for spec in _parse_steps(steps):
         before = chain[spec.name].parameters if spec.name in chain else {}
         chain[spec.name] = Spec(spec.name, {**before, **spec.parameters})
     for name in without:
-        lookup(name)
+        find_step(name)
         chain.pop(name, None)
     for spec in chain.values():
-        bind_parameters(spec.name, lookup(spec.name).parameters, spec.parameters)  # an unknown threshold raises at once
+        find_step(spec.name).bind(spec.parameters)  # an unknown threshold raises at once
     return list(chain.values())
 
 
-def _parsed(steps: StepsLike | None) -> list[Spec]:
+def _parse_steps(steps: StepsLike | None) -> list[Spec]:
     if steps is None:
         return []
     if isinstance(steps, str):
-        found = parse_chain(steps)
+        specs = parse_chain(steps)
     elif isinstance(steps, Mapping):
-        found = [Spec(name, given or {}) for name, given in steps.items()]
+        specs = [Spec(name, parameters or {}) for name, parameters in steps.items()]
     else:
-        found = [parse_spec(text) for text in steps]
-    twice = [spec.name for spec in found if [other.name for other in found].count(spec.name) > 1]
+        specs = [parse_spec(text) for text in steps]
+    twice = [spec.name for spec in specs if [later.name for later in specs].count(spec.name) > 1]
     if twice:
         raise OptionError(f"the cleaning step '{twice[0]}' is given twice; each runs once")
-    return found
+    return specs
 
 
 @dataclass(frozen=True)
@@ -172,18 +172,18 @@ def _step_view(cleaned: Cleaned) -> View:
     parts.append(f"{counts['marked']} marked now ({percent(share)})")
     columns = (
         Column("step", kind="name"),
-        _applied("marked", "count"),
-        _applied("share", "share", rank=2),
-        _applied("annotators", "count", header="annotators gone", rank=3),
-        _applied("change", "number", header="largest change", rank=1),
-        _applied("swaps", "count", rank=4),
+        _column_if_applied("marked", "count"),
+        _column_if_applied("share", "share", rank=2),
+        _column_if_applied("annotators", "count", header="annotators gone", rank=3),
+        _column_if_applied("change", "number", header="largest change", rank=1),
+        _column_if_applied("swaps", "count", rank=4),
         Column("of", lambda row: row.system if row.applied else "not applied", "name"),
     )
     remarks = "\n".join(f"{step.step}: {step.note}" for step in cleaned.steps if step.note)
     return View("steps", cleaned.steps, columns, "steps, in order", (", ".join(parts),), remarks)
 
 
-def _applied(name: str, kind: Kind, *, header: str = "", rank: int = 0) -> Column:
+def _column_if_applied(name: str, kind: Kind, *, header: str = "", rank: int = 0) -> Column:
     """Return a column that is empty for steps that did not apply."""
     return Column(header or name, lambda row: getattr(row, name) if row.applied else None, kind, rank=rank)
 
@@ -267,35 +267,40 @@ def clean(
     (180, 125)
     """
     data = as_judged(data, None if answer == "value" else answer)
-    limits, others = _limits(scale, labels), chain_of(preset, steps, without)
-    chain = [*limits, *others]
-    twice = {spec.name for spec in limits} & {spec.name for spec in others}
+    limits, other_steps = _limit_steps(scale, labels), build_chain(preset, steps, without)
+    chain = [*limits, *other_steps]
+    twice = {spec.name for spec in limits} & {spec.name for spec in other_steps}
     if twice:
         raise OptionError(f"the cleaning step '{min(twice)}' is given twice; leave out {min(twice)}= or the step")
     if not chain:
         raise OptionError(f"there is nothing to do; name a preset ({', '.join(PRESETS)}) or steps ({', '.join(STEPS)})")
-    whole = evalset_of(data)
+    evalset_before = evalset_of(data)
     judgments = judgments_of(data) if recode is None and answer == "value" else valued(data, answer, recode)
     if not len(judgments):
-        raise DataError(f"{whole.name}: there are no judgments to clean; check `systems` and `exclude`")
+        raise DataError(f"{evalset_before.name}: no judgments to clean; check `systems` and `exclude`")
     original = judgment_rows(judgments)
     judged = judgment_rows(Judgments(judgments.table.drop(MARKED, strict=False))) if fresh else original
     if strict:
-        _refuse(judged, scale, labels)
+        _refuse_values(judged, scale, labels)
     before = judged
-    keeper = ScoreKeeper.of(judged.table)
-    audits, measured, scores, notes = [], [], [keeper.scores(counted_in(judged))], first_notes(judged, chain)
+    keeper = ScoreKeeper.from_table(judged.table)
+    audits, measured, scores, notes = (
+        [],
+        [],
+        [keeper.mean_scores(select_counted(judged))],
+        judgment_notes(judged, chain),
+    )
     for spec in chain:
-        judged, audit, measures, after = _run(judged, spec, keeper, scores[-1])
+        judged, audit, measures, after = _run_step(judged, spec, keeper, scores[-1])
         audits.append(audit)
         scores.append(after)
         measured += [measures] if measures is not None else []
-    if not counted_in(judged).any():
+    if not select_counted(judged).any():
         notes.append("no judgment is left: are the thresholds meant for data like these?")
     marked = Judgments(judgments.table.with_columns(judged.table[MARKED].gather(judged.of_row)))
-    evalset, score_notes = with_marked(whole, marked, original, judged)
+    evalset, score_notes = replace_judgments(evalset_before, marked, original, judged)
     if Z in judged.table.columns:
-        evalset, z_notes = with_z_score(evalset, judged)
+        evalset, z_notes = add_z_score(evalset, judged)
         score_notes += z_notes
     return Cleaned(
         judgments=marked,
@@ -304,11 +309,11 @@ def clean(
         annotators=annotator_table(before, judged, keeper, [spec.name for spec in chain], measured),
         systems=system_table(before, judged, keeper),
         by_step=step_table(keeper.systems, chain, scores),
-        counts=counts_of(before, judged),
-        notes=(*notes, *score_notes, *_plausibility(whole, marked)),
+        counts=count_states(before, judged),
+        notes=(*notes, *score_notes, *_judgment_plausibility_notes(evalset_before, marked)),
         signature=signature(
             "clean",
-            whole,
+            evalset_before,
             preset=preset,
             steps="+".join(str(spec) for spec in chain),
             fresh="yes" if fresh else None,
@@ -318,54 +323,56 @@ def clean(
     )
 
 
-def _plausibility(whole: EvalSet, judgments: Judgments) -> list[str]:
+def _judgment_plausibility_notes(evalset: EvalSet, judgments: Judgments) -> list[str]:
     """Look at the judgments themselves, whatever score of people came with the data."""
-    data = replace(whole, judgments=judgments)
+    data = replace(evalset, judgments=judgments)
     if "value" in judgments.table.columns and judgments.table["value"].null_count() < len(judgments):
-        data = data.aggregate(name=whole.human or "human")
+        data = data.aggregate(name=evalset.human or "human")
     return plausibility_notes(data)
 
 
-def _limits(scale: tuple[float, float] | None, labels: Sequence[float] | None) -> list[Spec]:
-    found = [] if scale is None else [Spec("scale", {"low": _plain(scale[0]), "high": _plain(scale[1])})]
+def _limit_steps(scale: tuple[float, float] | None, labels: Sequence[float] | None) -> list[Spec]:
+    specs = (
+        [] if scale is None else [Spec("scale", {"low": _format_number(scale[0]), "high": _format_number(scale[1])})]
+    )
     if labels is not None:
-        found.append(Spec("labels", {"allowed": [_plain(label) for label in labels]}))
-    return found
+        specs.append(Spec("labels", {"allowed": [_format_number(label) for label in labels]}))
+    return specs
 
 
-def _plain(number: float) -> str:
+def _format_number(number: float) -> str:
     return str(int(number)) if float(number).is_integer() else repr(float(number))
 
 
-def _refuse(judged: JudgmentRows, scale: tuple[float, float] | None, labels: Sequence[float] | None) -> None:
-    for spec in _limits(scale, labels):
-        reasons = lookup(spec.name).run(judged, spec.parameters).reasons
+def _refuse_values(judged: JudgmentRows, scale: tuple[float, float] | None, labels: Sequence[float] | None) -> None:
+    for spec in _limit_steps(scale, labels):
+        reasons = find_step(spec.name).run(judged, spec.parameters).reasons
         if reasons.count():
             row = judged.table.filter(reasons.is_not_null()).row(0, named=True)
-            known = f"the scale {scale[0]:g} to {scale[1]:g}" if spec.name == "scale" and scale else "the labels"
+            allowed = f"the scale {scale[0]:g} to {scale[1]:g}" if spec.name == "scale" and scale else "the labels"
             raise DataError(
                 f"judgment of {row['annotator']} on item {row['item']}, system {row['system']}: the value "
-                f"{row['value']:g} is outside {known}, and {reasons.count() - 1} more are; correct them, or mark them "
-                "by leaving out --strict"
+                f"{row['value']:g} is outside {allowed}, and {reasons.count() - 1} more are; correct "
+                "them, or leave `strict` out to mark them"
             )
 
 
-def _run(
+def _run_step(
     judged: JudgmentRows, spec: Spec, keeper: ScoreKeeper, before: FloatArray
 ) -> tuple[JudgmentRows, StepAudit, pl.DataFrame | None, FloatArray]:
     """Run one step and write down what it did."""
     try:
-        marks = lookup(spec.name).run(judged, spec.parameters)
+        marks = find_step(spec.name).run(judged, spec.parameters)
     except NotApplicableError as missing:
         return judged, StepAudit(str(spec), note=f"not applied: {missing}"), None, before
-    done = judged.with_marks(marks.reasons)
+    marked = judged.with_marks(marks.reasons)
     if marks.z is not None:
-        done = replace(done, table=done.table.with_columns(marks.z))
-    open_before, open_after = counted_in(judged), counted_in(done)
-    after = keeper.scores(open_after)
-    change, system = largest(after - before, keeper.systems)
+        marked = replace(marked, table=marked.table.with_columns(marks.z))
+    open_before, open_after = select_counted(judged), select_counted(marked)
+    after = keeper.mean_scores(open_after)
+    change, system = find_largest_change(after - before, keeper.systems)
     count = int(open_before.sum() - open_after.sum())
-    left = [
+    n_annotators = [
         judged.table["annotator"].filter(pl.Series(rows)).drop_nulls().n_unique() for rows in (open_before, open_after)
     ]
     audit = StepAudit(
@@ -373,10 +380,10 @@ def _run(
         applied=True,
         marked=count,
         share=count / max(1, int(open_before.sum())),
-        annotators=left[0] - left[1],
+        annotators=n_annotators[0] - n_annotators[1],
         change=change,
         system=system,
-        swaps=swaps(before, after),
+        swaps=count_swaps(before, after),
         note="; ".join(marks.notes),
     )
-    return done, audit, marks.measures, after
+    return marked, audit, marks.measures, after

@@ -1,6 +1,6 @@
 """The cleaning steps: each finds judgments that should not count.
 
-A step is a function of the judgments that returns a `Finding`; its keyword-only arguments are its thresholds. Steps
+A step is a function of the judgments that returns a `StepMarks`; its keyword-only arguments are its thresholds. Steps
 about annotators mark everything that is left of an annotator who fails. See docs/methods.md, section 10.
 """
 
@@ -30,11 +30,11 @@ CELL = ("annotator", "item", "system", "criterion")
 Z = "_z"
 """Column of the z-scores that the step `standardise` took; absent: z-scores are over what counts at the time."""
 
-_NAMED = pl.col("annotator").is_not_null()
+_HAS_ANNOTATOR = pl.col("annotator").is_not_null()
 
 
 @dataclass(frozen=True, eq=False)
-class Finding:
+class StepMarks:
     """What a step found."""
 
     bad: pl.Expr  # which judgments to mark; `_row` is the number of a judgment
@@ -62,17 +62,17 @@ class NotApplicableError(Exception):
 class Step(RegistryEntry):
     """A cleaning step."""
 
-    function: Callable[..., Finding]
+    function: Callable[..., StepMarks]
     paper: str
     needs: tuple[str, ...]  # annotator, seconds
     limits: Mapping[str, tuple[float, float]]
 
-    def run(self, judged: JudgmentRows, given: Mapping[str, Any]) -> Marks:
+    def run(self, judged: JudgmentRows, parameters: Mapping[str, Any]) -> Marks:
         """Find what to mark among the judgments that are not marked yet."""
-        chosen = self.bind(given)
+        bound = self.bind(parameters)
         # Before the data are looked at: a step that does not apply must not hide a threshold that makes no sense.
         for name, (low, high) in self.limits.items():
-            value = chosen.get(name)
+            value = bound.get(name)
             if value is not None and not low <= value <= high:
                 ends = f"between {low:g} and {high:g}" if high < float("inf") else f"at least {low:g}"
                 raise OptionError(f"{self.name}: {name}={value:g} should be {ends}")
@@ -80,47 +80,47 @@ class Step(RegistryEntry):
             raise NotApplicableError("the judgments have no annotator ids")
         if "seconds" in self.needs and not judged.table["seconds"].count():
             raise NotApplicableError("no judgment has seconds")
-        found = self.function(judged, **chosen)
-        reasons = {self.name: found.bad, **found.other_reasons}
+        outcome = self.function(judged, **bound)
+        reasons = {self.name: outcome.bad, **outcome.other_reasons}
         marks = pl.coalesce(pl.when(OPEN & bad).then(pl.lit(reason)) for reason, bad in reasons.items())
         table = judged.table.with_row_index("_row")
-        return Marks(table.select(marks.alias(MARKED)).to_series(), found.measures, found.notes, found.z)
+        return Marks(table.select(marks.alias(MARKED)).to_series(), outcome.measures, outcome.notes, outcome.z)
 
 
 STEPS: dict[str, Step] = {}
 """Name -> step."""
 
 
-def step(
+def cleaning_step(
     name: str, *, paper: str = "", needs: tuple[str, ...] = (), **limits: tuple[float, float]
-) -> Callable[[Callable[..., Finding]], Callable[..., Finding]]:
+) -> Callable[[Callable[..., StepMarks]], Callable[..., StepMarks]]:
     """Register a cleaning step; `limits` are the ends between which its parameters lie."""
 
-    def decorator(function: Callable[..., Finding]) -> Callable[..., Finding]:
+    def decorator(function: Callable[..., StepMarks]) -> Callable[..., StepMarks]:
         STEPS[name] = Step(name, function, paper, needs, limits)
         return function
 
     return decorator
 
 
-def lookup(name: str) -> Step:
+def find_step(name: str) -> Step:
     """Return a step by name, or raise with what there is."""
     if name not in STEPS:
         raise unknown_name("cleaning step", name, STEPS)
     return STEPS[name]
 
 
-def _failing(annotators: pl.DataFrame, failed: pl.Expr, notes: tuple[str, ...] = ()) -> Finding:
+def _mark_annotators(annotators: pl.DataFrame, failed: pl.Expr, notes: tuple[str, ...] = ()) -> StepMarks:
     """Mark all judgments of the annotators of whom this is true."""
     names = annotators.filter(failed)["annotator"].to_list()
-    return Finding(pl.col("annotator").is_in(names), annotators, notes)
+    return StepMarks(pl.col("annotator").is_in(names), annotators, notes)
 
 
 # -- single judgments ----------------------------------------------------------------------------------------------
 
 
-@step("scale")
-def scale(_judged: JudgmentRows, *, low: float, high: float) -> Finding:
+@cleaning_step("scale")
+def mark_outside_scale(_judged: JudgmentRows, *, low: float, high: float) -> StepMarks:
     """Values outside the scale.
 
     Args:
@@ -129,43 +129,43 @@ def scale(_judged: JudgmentRows, *, low: float, high: float) -> Finding:
     """
     if not low < high:
         raise OptionError(f"scale:low={low:g},high={high:g}: the low end must be below the high end")
-    return Finding(~pl.col("value").is_between(low, high))
+    return StepMarks(~pl.col("value").is_between(low, high))
 
 
-@step("labels")
-def labels(_judged: JudgmentRows, *, allowed: tuple[float, ...]) -> Finding:
+@cleaning_step("labels")
+def mark_other_labels(_judged: JudgmentRows, *, allowed: tuple[float, ...]) -> StepMarks:
     """Values that are none of the labels.
 
     Args:
         allowed: the labels, e.g. 0|0.5|1.
     """
-    return Finding(~pl.col("value").is_in(list(allowed)))
+    return StepMarks(~pl.col("value").is_in(list(allowed)))
 
 
-@step("duplicates")
-def duplicates(judged: JudgmentRows, *, keep: Literal["last", "first", "none"] = "last") -> Finding:
+@cleaning_step("duplicates")
+def mark_duplicates(judged: JudgmentRows, *, keep: Literal["last", "first", "none"] = "last") -> StepMarks:
     """Several judgments of one annotator on one output and criterion, unless planted as repeats.
 
     Args:
         keep: which of them counts: the last or first (by time or order, else as they stand), or none if they differ.
     """
-    table = _in_order(judged).filter(~pl.col("repeat") & pl.col("control").is_null())
+    table = _sort_counted(judged).filter(~pl.col("repeat") & pl.col("control").is_null())
     chosen = pl.col("_row").last() if keep == "last" else pl.col("_row").first()
-    kept = pl.col("_row") == chosen.over(*CELL)
+    is_kept = pl.col("_row") == chosen.over(*CELL)
     if keep == "none":
-        kept &= pl.col("value").n_unique().over(*CELL) == 1
-    return Finding(pl.col("_row").is_in(table.filter(~kept)["_row"].to_list()))
+        is_kept &= pl.col("value").n_unique().over(*CELL) == 1
+    return StepMarks(pl.col("_row").is_in(table.filter(~is_kept)["_row"].to_list()))
 
 
-def _in_order(judged: JudgmentRows) -> pl.DataFrame:
+def _sort_counted(judged: JudgmentRows) -> pl.DataFrame:
     """The judgments that count and have an annotator id, with their row, by time or order, else as they stand."""
-    table = judged.table.with_row_index("_row").filter(OPEN & _NAMED)
+    table = judged.table.with_row_index("_row").filter(OPEN & _HAS_ANNOTATOR)
     by = judged.ordered_by
     return table.sort(by, maintain_order=True, nulls_last=True) if by else table
 
 
-@step("standardise", needs=("annotator",), minimum=AT_LEAST_1)
-def standardise(judged: JudgmentRows, *, minimum: int = MINIMUM) -> Finding:
+@cleaning_step("standardise", needs=("annotator",), minimum=AT_LEAST_1)
+def standardise_judgments(judged: JudgmentRows, *, minimum: int = MINIMUM) -> StepMarks:
     """Mark nothing, and take z-scores of what counts here; later steps and the audit use them as they are.
 
     Args:
@@ -173,13 +173,13 @@ def standardise(judged: JudgmentRows, *, minimum: int = MINIMUM) -> Finding:
     """
     table = judged.table.select("annotator", "block", "criterion", pl.when(OPEN).then("value").alias("value"))
     scored = z_scores(table, minimum=minimum)
-    return Finding(pl.lit(False), notes=scored.notes, z=pl.Series(Z, scored.z, nan_to_null=True))
+    return StepMarks(pl.lit(False), notes=scored.notes, z=pl.Series(Z, scored.z, nan_to_null=True))
 
 
-@step("outliers", paper="HumEval 2022, paper 1", needs=("annotator",), k=AT_LEAST_0, minimum=AT_LEAST_1)
-def outliers(
+@cleaning_step("outliers", paper="HumEval 2022, paper 1", needs=("annotator",), k=AT_LEAST_0, minimum=AT_LEAST_1)
+def mark_outliers(
     judged: JudgmentRows, *, k: float = 1.5, within: Literal["all", "annotator"] = "all", minimum: int = 5
-) -> Finding:
+) -> StepMarks:
     """Annotators' z-scores beyond k interquartile ranges from the quartiles.
 
     Args:
@@ -191,18 +191,18 @@ def outliers(
     table: pl.DataFrame = judged.table
     notes: tuple[str, ...] = ()
     if Z not in table.columns:
-        found = standardise(judged, minimum=minimum)
-        table, notes = table.with_columns(found.z), found.notes
+        standardised = standardise_judgments(judged, minimum=minimum)
+        table, notes = table.with_columns(standardised.z), standardised.notes
     groups = ["criterion"] if within == "all" else ["annotator", "criterion"]
     table = table.select("annotator", "criterion", pl.when(OPEN).then(Z).alias("z"))
     quartiles = [pl.col("z").quantile(q, "linear").over(*groups) for q in (0.25, 0.75)]
     low, high = quartiles[0] - k * (quartiles[1] - quartiles[0]), quartiles[1] + k * (quartiles[1] - quartiles[0])
     out = table.select((pl.col("z") < low) | (pl.col("z") > high)).to_series()
-    return Finding(pl.lit(out), notes=notes)
+    return StepMarks(pl.lit(out), notes=notes)
 
 
-@step("burn_in", paper="HumEval 2022, paper 1", needs=("annotator",), first=AT_LEAST_0)
-def burn_in(judged: JudgmentRows, *, first: int = 10) -> Finding:
+@cleaning_step("burn_in", paper="HumEval 2022, paper 1", needs=("annotator",), first=AT_LEAST_0)
+def mark_burn_in(judged: JudgmentRows, *, first: int = 10) -> StepMarks:
     """The first judgments of every annotator (of each criterion), by time or order.
 
     Args:
@@ -213,21 +213,23 @@ def burn_in(judged: JudgmentRows, *, first: int = 10) -> Finding:
         raise NotApplicableError("neither 'time' nor 'order' says which judgments came first")
     place = pl.col(by).rank("ordinal").over("annotator", "criterion")
     # The rank counts every judgment that was given, so that earlier steps do not prolong the practice.
-    return Finding((place <= first) & _NAMED)
+    return StepMarks((place <= first) & _HAS_ANNOTATOR)
 
 
 # -- annotators: time spent ----------------------------------------------------------------------------------------
 
 
-@step("speeders", paper="HumEval 2022, paper 3", needs=("annotator", "seconds"), share=SHARE, minimum=AT_LEAST_1)
-def speeders(
+@cleaning_step(
+    "speeders", paper="HumEval 2022, paper 3", needs=("annotator", "seconds"), share=SHARE, minimum=AT_LEAST_1
+)
+def mark_speeders(
     judged: JudgmentRows,
     *,
     share: float = 0.4,
     expected: str = "median",
     per: Literal["annotator", "page"] = "annotator",
     minimum: int = 5,
-) -> Finding:
+) -> StepMarks:
     """Annotators who took at most a share of the expected time.
 
     Args:
@@ -236,30 +238,34 @@ def speeders(
         per: seconds are for all of an annotator's work, or for each page.
         minimum: with `median`, annotators with fewer timed pages are not judged.
     """
-    known = pl.col("seconds").drop_nulls()
+    seconds = pl.col("seconds").drop_nulls()
     annotators = (
         page_times(judged)
         .filter(~pl.col("pending"))
         .group_by("annotator", maintain_order=True)
         .agg(
-            known.median().alias("median"),
-            known.mean().alias("mean"),
-            known.len().alias("timed"),
+            seconds.median().alias("median"),
+            seconds.mean().alias("mean"),
+            seconds.len().alias("timed"),
             pl.len().alias("pages"),
         )
     )
     if expected == "median":
         annotators = annotators.filter(pl.col("timed") >= minimum)
-        taken = pl.col("median") / pl.col("median").median()
+        share_of_time = pl.col("median") / pl.col("median").median()
     else:
         # Pages without a time count with the annotator's mean: a missing time must not look like haste.
-        taken = pl.col("mean") * pl.col("pages") / (_seconds(expected) * (pl.col("pages") if per == "page" else 1))
+        share_of_time = (
+            pl.col("mean") * pl.col("pages") / (_parse_seconds(expected) * (pl.col("pages") if per == "page" else 1))
+        )
     if not annotators.height:
         raise NotApplicableError(f"no annotator has {minimum} timed pages")
-    return _failing(annotators.select("annotator", taken.alias("share_of_time")), pl.col("share_of_time") <= share)
+    return _mark_annotators(
+        annotators.select("annotator", share_of_time.alias("share_of_time")), pl.col("share_of_time") <= share
+    )
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
@@ -269,10 +275,12 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-@step("fast_pages", paper="HumEval 2022, paper 8", needs=("annotator", "seconds"), seconds=AT_LEAST_0, pages=AT_LEAST_1)
-def fast_pages(
+@cleaning_step(
+    "fast_pages", paper="HumEval 2022, paper 8", needs=("annotator", "seconds"), seconds=AT_LEAST_0, pages=AT_LEAST_1
+)
+def mark_fast_pages(
     judged: JudgmentRows, *, seconds: float = 15.0, pages: int = 1, mark: Literal["annotator", "page"] = "annotator"
-) -> Finding:
+) -> StepMarks:
     """Annotators with pages done in less than so many seconds.
 
     Args:
@@ -284,15 +292,15 @@ def fast_pages(
     counts = fast.group_by("annotator", maintain_order=True).len("pages_too_fast")
     counts = counts.filter(pl.col("pages_too_fast") >= pages)
     if mark == "annotator":
-        return _failing(counts, pl.lit(True))
+        return _mark_annotators(counts, pl.lit(True))
     table, keys = with_pages(judged)
-    wanted = fast.join(counts, on="annotator", how="semi").select(keys)
-    rows = table.with_row_index("_row").join(wanted, on=keys, how="semi", nulls_equal=True)["_row"]
-    return Finding(pl.col("_row").is_in(rows.to_list()), counts)
+    pages_to_mark = fast.join(counts, on="annotator", how="semi").select(keys)
+    rows = table.with_row_index("_row").join(pages_to_mark, on=keys, how="semi", nulls_equal=True)["_row"]
+    return StepMarks(pl.col("_row").is_in(rows.to_list()), counts)
 
 
-@step("skips", paper="HumEval 2022, paper 8", needs=("annotator",), pages=AT_LEAST_1)
-def skips(judged: JudgmentRows, *, pages: int = 5) -> Finding:
+@cleaning_step("skips", paper="HumEval 2022, paper 8", needs=("annotator",), pages=AT_LEAST_1)
+def mark_page_skippers(judged: JudgmentRows, *, pages: int = 5) -> StepMarks:
     """Annotators who skipped so many pages.
 
     Args:
@@ -300,14 +308,16 @@ def skips(judged: JudgmentRows, *, pages: int = 5) -> Finding:
     """
     skipped = page_times(judged).filter(pl.col("skipped"))
     counts = skipped.group_by("annotator", maintain_order=True).len("skipped_pages")
-    return _failing(counts, pl.col("skipped_pages") >= pages)
+    return _mark_annotators(counts, pl.col("skipped_pages") >= pages)
 
 
 # -- annotators: values given --------------------------------------------------------------------------------------
 
 
-@step("straight_liners", paper="HumEval 2022, paper 3", needs=("annotator",), share=SHARE, minimum=AT_LEAST_1)
-def straight_liners(judged: JudgmentRows, *, share: float = 1.0, minimum: int = 10, column: str = "value") -> Finding:
+@cleaning_step("straight_liners", paper="HumEval 2022, paper 3", needs=("annotator",), share=SHARE, minimum=AT_LEAST_1)
+def mark_straight_liners(
+    judged: JudgmentRows, *, share: float = 1.0, minimum: int = 10, column: str = "value"
+) -> StepMarks:
     """Annotators who give the same value (nearly) every time.
 
     Args:
@@ -317,16 +327,16 @@ def straight_liners(judged: JudgmentRows, *, share: float = 1.0, minimum: int = 
     """
     if column not in judged.table.columns:
         raise NotApplicableError(f"unknown column '{column}'")
-    given = judged.table.filter(OPEN & _NAMED & pl.col(column).is_not_null())
-    most, total = pl.col("len").max(), pl.col("len").sum()
-    annotators = given.group_by("annotator", column).len().group_by("annotator")
-    shares = annotators.agg((most / total).alias("same_value"), total.alias("_given")).sort("annotator")
+    answered = judged.table.filter(OPEN & _HAS_ANNOTATOR & pl.col(column).is_not_null())
+    n_most, total = pl.col("len").max(), pl.col("len").sum()
+    annotators = answered.group_by("annotator", column).len().group_by("annotator")
+    shares = annotators.agg((n_most / total).alias("same_value"), total.alias("_given")).sort("annotator")
     shares = shares.filter(pl.col("_given") >= minimum).drop("_given")
-    return _failing(shares, pl.col("same_value") >= share)
+    return _mark_annotators(shares, pl.col("same_value") >= share)
 
 
-@step("repeats", paper="HumEval 2022, paper 3", needs=("annotator",), k=AT_LEAST_0, maximum=AT_LEAST_0)
-def repeats(judged: JudgmentRows, *, k: float = 1.5, maximum: float | None = None) -> Finding:
+@cleaning_step("repeats", paper="HumEval 2022, paper 3", needs=("annotator",), k=AT_LEAST_0, maximum=AT_LEAST_0)
+def mark_inconsistent_repeats(judged: JudgmentRows, *, k: float = 1.5, maximum: float | None = None) -> StepMarks:
     """Annotators who contradict themselves on repeated items.
 
     The inconsistency of an annotator is the mean of |first - second judgment|. Repeats are the judgments flagged in
@@ -347,36 +357,38 @@ def repeats(judged: JudgmentRows, *, k: float = 1.5, maximum: float | None = Non
             raise NotApplicableError(f"{n} annotators with repeats are too few for quartiles; give maximum=")
         low, high = np.quantile(annotators["inconsistency"].to_numpy(), [0.25, 0.75])
         limit = float(high + k * (high - low))
-    return _failing(annotators, pl.col("inconsistency") > limit)
+    return _mark_annotators(annotators, pl.col("inconsistency") > limit)
 
 
 def _repeat_pairs(judged: JudgmentRows) -> pl.DataFrame:
     """One row per repeated judgment: annotator, item, system, criterion and |difference| from the first judgment."""
-    table = _in_order(judged)
+    table = _sort_counted(judged)
     initial = pl.col("_row") == pl.col("_row").first().over(*CELL)
-    again = pl.col("repeat") if "repeat" in judged.known else ~initial
-    first = table.filter(~again).group_by(CELL).agg(pl.col("value").mean().alias("_first"))
-    pairs = table.filter(again).join(first, on=CELL, how="inner", nulls_equal=True)
+    is_repeat = pl.col("repeat") if "repeat" in judged.known else ~initial
+    first = table.filter(~is_repeat).group_by(CELL).agg(pl.col("value").mean().alias("_first"))
+    pairs = table.filter(is_repeat).join(first, on=CELL, how="inner", nulls_equal=True)
     return pairs.select(*CELL, (pl.col("value") - pl.col("_first")).abs().alias("difference"))
 
 
 # -- annotators: control items -------------------------------------------------------------------------------------
 
 
-@step("exam", paper="HumEval 2022, paper 8", needs=("annotator",), minimum=SHARE, tolerance=AT_LEAST_0)
-def exam(judged: JudgmentRows, *, minimum: float = 0.8, tolerance: float = 0.0) -> Finding:
+@cleaning_step("exam", paper="HumEval 2022, paper 8", needs=("annotator",), minimum=SHARE, tolerance=AT_LEAST_0)
+def mark_exam_failures(judged: JudgmentRows, *, minimum: float = 0.8, tolerance: float = 0.0) -> StepMarks:
     """Annotators who failed the exam: items of the kind `exam` in the column `control`.
 
     Args:
         minimum: the share of right judgments to be admitted.
         tolerance: how far a right judgment may be from `expected`.
     """
-    annotators, notes = _accuracy(judged, "exam", tolerance)
-    return _failing(annotators, pl.col("exam_passed") < minimum, notes)
+    annotators, notes = _control_accuracy(judged, "exam", tolerance)
+    return _mark_annotators(annotators, pl.col("exam_passed") < minimum, notes)
 
 
-@step("controls", paper="HumEval 2022, paper 8", needs=("annotator",), minimum=SHARE, tolerance=AT_LEAST_0)
-def controls(judged: JudgmentRows, *, minimum: float = 0.7, tolerance: float = 0.0, keep: bool = False) -> Finding:
+@cleaning_step("controls", paper="HumEval 2022, paper 8", needs=("annotator",), minimum=SHARE, tolerance=AT_LEAST_0)
+def mark_control_failures(
+    judged: JudgmentRows, *, minimum: float = 0.7, tolerance: float = 0.0, keep: bool = False
+) -> StepMarks:
     """Annotators who fail control items; and the judgments of control items, which are not about systems.
 
     A control with `expected` is passed within the tolerance; one without is a damaged copy of an output, passed if it
@@ -387,20 +399,20 @@ def controls(judged: JudgmentRows, *, minimum: float = 0.7, tolerance: float = 0
         tolerance: how far a right judgment may be from `expected`.
         keep: let the judgments of control items count in the scores.
     """
-    annotators, notes = _accuracy(judged, "control", tolerance)
-    found = _failing(annotators, pl.col("control_passed") < minimum, notes)
-    return found if keep else replace(found, other_reasons={CONTROL_ITEM: pl.col("control").is_not_null()})
+    annotators, notes = _control_accuracy(judged, "control", tolerance)
+    marks = _mark_annotators(annotators, pl.col("control_passed") < minimum, notes)
+    return marks if keep else replace(marks, other_reasons={CONTROL_ITEM: pl.col("control").is_not_null()})
 
 
-def _accuracy(judged: JudgmentRows, kind: str, tolerance: float) -> tuple[pl.DataFrame, tuple[str, ...]]:
+def _control_accuracy(judged: JudgmentRows, kind: str, tolerance: float) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """Share of this kind of control items that each annotator passed."""
     if "control" not in judged.known:
         raise NotApplicableError("no column 'control' says which items are controls")
-    table = judged.table.filter(OPEN & _NAMED)
-    kept_out = (pl.col(MARKED) == CONTROL_ITEM) & pl.col(
+    table = judged.table.filter(OPEN & _HAS_ANNOTATOR)
+    is_control = (pl.col(MARKED) == CONTROL_ITEM) & pl.col(
         "value"
     ).is_not_null()  # as readers of tools' exports mark them
-    planted = judged.table.filter((OPEN | kept_out) & _NAMED & (pl.col("control") == kind))
+    planted = judged.table.filter((OPEN | is_control) & _HAS_ANNOTATOR & (pl.col("control") == kind))
     if not planted.height:
         raise NotApplicableError(f"no judgment is on an item of the kind '{kind}'")
     plain = table.filter(pl.col("control").is_null()).group_by(CELL).agg(pl.col("value").mean().alias("_undamaged"))

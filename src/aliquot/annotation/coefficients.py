@@ -27,12 +27,12 @@ from aliquot.stats.annotator_pairs import spearman_pairs
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
 from aliquot.stats.resampling import Interval, WeightedMeasure, bootstrap_intervals
 
-ORDINAL_ANSWERS = 11
+MAX_ORDINAL_VALUES = 11
 """Distinct numbers up to which a scale is taken for ordinal: 0 to 10 is the longest scale of categories in use."""
 
-_DRAWN = 300_000_000  # numbers that a measure may hold over all draws; beyond, it has no interval
+_MAX_DRAWN_NUMBERS = 300_000_000  # numbers that a measure may hold over all draws; beyond, it has no interval
 
-_FROM_TABLES: Mapping[str, Callable[[FloatArray, FloatArray], FloatArray]] = MappingProxyType(
+_MEASURES_FROM_TABLES: Mapping[str, Callable[[FloatArray, FloatArray], FloatArray]] = MappingProxyType(
     {
         "kappa": lambda counts, values: kappa(counts),  # noqa: ARG005
         "kappa_linear": lambda counts, values: kappa(counts, values, "linear"),
@@ -74,7 +74,7 @@ SPAN_MEASURES: Mapping[str, str] = MappingProxyType(
 
 ALL_MEASURES: Mapping[str, str] = MappingProxyType({**MEASURES, **SPAN_MEASURES})
 
-DEFAULTS: Mapping[MeasurementLevel, tuple[str, ...]] = MappingProxyType(
+DEFAULT_MEASURES: Mapping[MeasurementLevel, tuple[str, ...]] = MappingProxyType(
     {
         "nominal": ("raw", "kappa", "fleiss", "alpha"),
         "ordinal": ("raw", "kappa_quadratic", "alpha", "pearson", "spearman", "icc2"),
@@ -85,7 +85,7 @@ DEFAULTS: Mapping[MeasurementLevel, tuple[str, ...]] = MappingProxyType(
 """What is shown for each level of measurement."""
 
 
-def level_of(arrays: JudgmentArrays, level: str) -> MeasurementLevel:
+def choose_level(arrays: JudgmentArrays, level: str) -> MeasurementLevel:
     """Return the level of measurement: as asked, or as the judgments look.
 
     Labels and two numbers are nominal, up to 11 distinct numbers ordinal, more of them interval.
@@ -102,17 +102,17 @@ def level_of(arrays: JudgmentArrays, level: str) -> MeasurementLevel:
     distinct = len(np.unique(arrays.value))
     if arrays.labels is not None or distinct <= 2:
         return "nominal"
-    return "ordinal" if distinct <= ORDINAL_ANSWERS else "interval"
+    return "ordinal" if distinct <= MAX_ORDINAL_VALUES else "interval"
 
 
-def measures_of(measures: str | Sequence[str], level: MeasurementLevel) -> tuple[str, ...]:
+def choose_measures(measures: str | Sequence[str], level: MeasurementLevel) -> tuple[str, ...]:
     """Return the coefficients to compute: those named, or the level's.
 
-    >>> measures_of("auto", "nominal")
+    >>> choose_measures("auto", "nominal")
     ('raw', 'kappa', 'fleiss', 'alpha')
     """
     if measures == "auto":
-        return DEFAULTS[level]
+        return DEFAULT_MEASURES[level]
     names = [measures] if isinstance(measures, str) else list(measures)
     for name in names:
         if name in SPAN_MEASURES:
@@ -189,26 +189,26 @@ class Coefficient:
     annotators: int
 
 
-def coefficients(
+def compute_coefficients(
     compared: Compared, level: MeasurementLevel, measures: Sequence[str], draws: Draws, *, kind: str, group: str
 ) -> list[Coefficient]:
     """The coefficients of one group of judgments, with intervals from the same draws of items."""
-    found = dict.fromkeys(measures, Interval(np.nan, np.nan, np.nan))
+    intervals = dict.fromkeys(measures, Interval(np.nan, np.nan, np.nan))
     drawn: dict[str, WeightedMeasure] = {}
     if compared.judgments.items:
         for name in measures:
-            made = _measure(name, compared, level, draws.number)
-            if isinstance(made, float):
-                found[name] = Interval(made, np.nan, np.nan)
+            measure = _make_measure(name, compared, level, draws.number)
+            if isinstance(measure, float):
+                intervals[name] = Interval(measure, np.nan, np.nan)
             else:
-                drawn[name] = made
-    found.update(zip(drawn, bootstrap_intervals(list(drawn.values()), *draws), strict=True))
+                drawn[name] = measure
+    intervals.update(zip(drawn, bootstrap_intervals(list(drawn.values()), *draws), strict=True))
     judgments = compared.judgments
     counts = (len(judgments.unit), len(judgments.size), judgments.items, len(compared.present))
-    return [Coefficient(kind, group, name, *interval, *counts) for name, interval in found.items()]
+    return [Coefficient(kind, group, name, *interval, *counts) for name, interval in intervals.items()]
 
 
-def _measure(name: str, compared: Compared, level: MeasurementLevel, draws: int) -> WeightedMeasure | float:
+def _make_measure(name: str, compared: Compared, level: MeasurementLevel, draws: int) -> WeightedMeasure | float:
     """A measure to draw from, or its bare value where drawing would take too long."""
     judgments, pairs = compared.judgments, compared.pairs
     if name == "raw":
@@ -216,7 +216,10 @@ def _measure(name: str, compared: Compared, level: MeasurementLevel, draws: int)
     if name == "fleiss":
         return fleiss_kappa_measure(judgments)
     if name == "alpha" or name.startswith("alpha_"):
-        return alpha_measure(judgments, next((at for at in MEASUREMENT_LEVELS if name == f"alpha_{at}"), level))
+        return alpha_measure(
+            judgments,
+            next((name_of_level for name_of_level in MEASUREMENT_LEVELS if name == f"alpha_{name_of_level}"), level),
+        )
     for kind in ICC_KINDS:
         if name == kind:
             return icc_measure(judgments, compared.arrays.annotator, compared.n_annotators, kind)
@@ -225,21 +228,21 @@ def _measure(name: str, compared: Compared, level: MeasurementLevel, draws: int)
 
 def _pair_measure(name: str, compared: Compared, pairs: ap.AnnotatorPairs, draws: int) -> WeightedMeasure | float:
     """The mean over pairs of annotators; kappas need few distinct values, the correlations allow any number."""
-    held, shared = pairs.rows <= ap.MAX_HELD_ROWS, pairs.shared.astype(np.float64)
+    is_held, shared = pairs.rows <= ap.MAX_HELD_ROWS, pairs.shared.astype(np.float64)
     if compared.tables is not None:
-        of_tables, values = _FROM_TABLES[name], compared.judgments.values
+        of_tables, values = _MEASURES_FROM_TABLES[name], compared.judgments.values
         k = len(values)
-        if held and draws * len(pairs.first) * k * k <= _DRAWN:
+        if is_held and draws * len(pairs.first) * k * k <= _MAX_DRAWN_NUMBERS:
             return ap.table_measure(pairs, lambda counts: of_tables(counts, values))
         return float(ap.mean_over_pairs(of_tables(compared.tables, values), shared))
     if name == "pearson":
-        if held and draws * len(pairs.first) * 6 <= _DRAWN:
+        if is_held and draws * len(pairs.first) * 6 <= _MAX_DRAWN_NUMBERS:
             return ap.pearson_measure(pairs)
         return float(ap.mean_over_pairs(ap.pearson_from_moments(cast(FloatArray, compared.moments)), shared))
-    if name != "spearman" or not held:
+    if name != "spearman" or not is_held:
         return float("nan")
     ranked = spearman_pairs(pairs)
-    if draws * pairs.rows <= _DRAWN // 3:
+    if draws * pairs.rows <= _MAX_DRAWN_NUMBERS // 3:
         return ranked
     return float(ranked(np.ones((1, ranked.items)))[0])
 
@@ -262,7 +265,7 @@ def pair_columns(compared: Compared) -> PairColumns | None:
     counts = compared.tables
     if counts is not None:
         columns = {"raw": raw_agreement(counts)}
-        columns |= {name: of_tables(counts, values) for name, of_tables in _FROM_TABLES.items()}
+        columns |= {name: of_tables(counts, values) for name, of_tables in _MEASURES_FROM_TABLES.items()}
         n = np.maximum(counts.sum(axis=(-1, -2)), 1.0)
         columns["difference"] = np.asarray((counts.sum(axis=-1) @ values - counts.sum(axis=-2) @ values) / n)
         return PairColumns(pairs, columns, counts)

@@ -15,9 +15,9 @@ from aliquot.annotation.combine_methods import (
     CombineMethod,
     Formula,
     LabelsCurve,
-    curve_of,
-    method_of,
+    labels_curve_of,
     parse_formula,
+    parse_method,
 )
 from aliquot.annotation.judgment_rows import evalset_of
 from aliquot.annotation.prepare import Recodes, comparable, countable, recoded, recodings_of, written_recoding
@@ -66,7 +66,11 @@ class Combined(Result):
 
     def views(self) -> Sequence[View]:
         """Return the views `systems`, `curve`, `annotators` and `queue`."""
-        systems = (Column("system", kind="name"), Column("mean", _mean_of(self.score)), Column("items", kind="count"))
+        systems = (
+            Column("system", kind="name"),
+            Column("mean", _format_mean(self.score)),
+            Column("items", kind="count"),
+        )
         intro = f"score '{self.score}' of {self.cells.height} outputs (x criteria)"
         queue = self.queue.select("item", "system", "criterion", "best", "confidence", "answers")
         views = [View.of_frame("systems", self.systems, systems, title="systems", intro=(intro,))]
@@ -83,7 +87,7 @@ class Combined(Result):
         return self.fields_without("evalset", "cells")
 
 
-def _mean_of(score: str) -> Callable[[Mapping[str, Any]], str]:
+def _format_mean(score: str) -> Callable[[Mapping[str, Any]], str]:
     return lambda row: number(row[score], 4)
 
 
@@ -115,7 +119,7 @@ _CELLS = {
 }
 
 
-def queue_of(cells: pl.DataFrame, evalset: EvalSet) -> pl.DataFrame:
+def queue_undecided(cells: pl.DataFrame, evalset: EvalSet) -> pl.DataFrame:
     """The outputs whose label is undecided, least sure first, with source and output where there are texts."""
     waiting = cells.filter(pl.col("value").is_null()).sort("confidence", maintain_order=True, nulls_last=True)
     waiting = waiting.select("item", "system", "criterion", "best", "confidence", "answers")
@@ -131,7 +135,7 @@ def queue_of(cells: pl.DataFrame, evalset: EvalSet) -> pl.DataFrame:
     return waiting.with_columns(texts)
 
 
-def systems_of(evalset: EvalSet, score: str) -> pl.DataFrame:
+def average_systems(evalset: EvalSet, score: str) -> pl.DataFrame:
     """Each system's mean over the items that have the score, best first."""
     values = evalset.scores[score]
     count = np.isfinite(values).sum(axis=0)
@@ -140,7 +144,7 @@ def systems_of(evalset: EvalSet, score: str) -> pl.DataFrame:
     return table.sort(score, descending=True, nulls_last=True, maintain_order=True)
 
 
-def curve_from(parts: Sequence[Part], against: str) -> LabelsCurve:
+def join_curves(parts: Sequence[Part], against: str) -> LabelsCurve:
     """Put the criteria's curves together."""
     tables, outputs, notes = [], {}, []
     for part in parts:
@@ -155,7 +159,7 @@ def curve_from(parts: Sequence[Part], against: str) -> LabelsCurve:
             notes.append(f"{label}: fewer than ten outputs have two judgments; there is no curve")
     if against == "all answers" and tables:
         notes.append(
-            "the judgments drawn are among all judgments, so errors are too small; --experts / experts= "
+            "the judgments drawn are among all judgments, so errors are too small; `experts` "
             "compares with annotators who took no part"
         )
     return LabelsCurve(pl.concat(tables) if tables else pl.DataFrame(), outputs, against, tuple(notes))
@@ -165,7 +169,7 @@ HUMAN = "human"
 
 
 @dataclass(frozen=True)
-class _How:
+class _CombineSettings:
     """How each criterion is combined."""
 
     method: CombineMethod
@@ -228,30 +232,32 @@ def combine(
     memory.limit_draws(repeats=repeats)
     data = as_judged(data, None if answer == "value" else answer)
     evalset = evalset_of(data)
-    known = evalset.judgments.criteria if evalset.judgments is not None else []
-    chosen, spec = method_of(method, threshold=threshold)
+    criteria = evalset.judgments.criteria if evalset.judgments is not None else []
+    combine_method, spec = parse_method(method, threshold=threshold)
     joint = parse_formula(formula) if formula is not None else None
-    _check(chosen, joint, criterion, normalise, source, evalset)
+    _validate_combination(combine_method, joint, criterion, normalise, source, evalset)
     weights = MQMWeights.parse(mqm_weights) if isinstance(mqm_weights, str) else mqm_weights
-    wanted = _wanted(criterion, joint, known, evalset)
+    selected = _criteria_to_combine(criterion, joint, criteria, evalset)
     parts: list[Part] = []
     notes: list[str] = []
     annotators: list[pl.DataFrame] = []
-    if wanted:
+    if selected:
         table, notes = countable(data, answer=answer, mqm_weights=weights)
-        table = recoded(_of_criteria(table, known, wanted, notes), recodings_of(recode, known))
+        table = recoded(_keep_criteria(table, criteria, selected, notes), recodings_of(recode, criteria))
         table, normalised = comparable(table, normalise)
         if normalised is not None:
             notes += normalised.notes
             annotators.append(normalised.annotators)
         if not table.height:
             raise DataError(f"{evalset.name}: no judgment is left to combine" + "".join(f"; {note}" for note in notes))
-        how = _How(chosen, spec.parameters, _known_experts(experts, table), curve, repeats, seed)
-        parts = [_part(evalset, table, one, how) for one in wanted]
+        settings = _CombineSettings(
+            combine_method, spec.parameters, _require_experts(experts, table), curve, repeats, seed
+        )
+        parts = [_combine_criterion(evalset, table, name_of_part, settings) for name_of_part in selected]
     line = signature(
         "combine",
         evalset,
-        method=spec if wanted else None,
+        method=spec if selected else None,
         criterion=criterion,
         formula=formula,
         source=source,
@@ -264,9 +270,9 @@ def combine(
         seed=seed if curve and isinstance(seed, int) else None,
     )
     final = name or (f"{HUMAN}_joint" if joint else HUMAN if criterion is None else f"{HUMAN}_{criterion}")
-    scored = _scored(evalset, parts, joint, source, final, notes)
+    scored = _add_scores(evalset, parts, joint, source, final, notes)
     cells = pl.concat([part.cells for part in parts]) if parts else pl.DataFrame(schema=_CELLS)
-    queue = queue_of(cells, evalset)
+    queue = queue_undecided(cells, evalset)
     if queue.height:
         notes.append(
             f"{queue.height} of {cells.height} outputs (x criteria) are undecided and wait for experts; hard "
@@ -281,14 +287,14 @@ def combine(
         cells=cells,
         queue=queue,
         annotators=learned.select(column.name for column in learned if column.null_count() < learned.height),
-        systems=systems_of(scored, final),
-        curve=curve_from(parts, "experts" if experts else "all answers") if curve else None,
+        systems=average_systems(scored, final),
+        curve=join_curves(parts, "experts" if experts else "all answers") if curve else None,
         notes=tuple(notes),
         signature=line,
     )
 
 
-def _check(
+def _validate_combination(
     method: CombineMethod,
     joint: Formula | None,
     criterion: str | None,
@@ -298,89 +304,99 @@ def _check(
 ) -> None:
     """Refuse options that do not go together."""
     if normalise is not None and method.labels:
-        measures = ", ".join(name for name, other in METHODS.items() if not other.labels)
+        measures = ", ".join(name for name, entry in METHODS.items() if not entry.labels)
         raise OptionError(
             f"{method.name} combines labels, which have no mean to normalise by; use {measures}, or leave normalise out"
         )
     if joint is not None and criterion is not None:
         raise OptionError("criterion and formula exclude each other; a formula names its criteria itself")
     if source is not None and source not in evalset.systems:
-        raise unknown_name("system", source, evalset.systems, "check --source / source=")
+        raise unknown_name("system", source, evalset.systems, "check `source`")
     if joint is not None and joint.source_names and source is None:
-        raise OptionError(f'formula "{joint.text}" compares with the source; say which system it is with --source NAME')
+        raise OptionError(f'formula "{joint.text}" compares with the source; say in `source` which system it is')
 
 
-def _wanted(criterion: str | None, joint: Formula | None, known: list[str], evalset: EvalSet) -> list[str | None]:
+def _criteria_to_combine(
+    criterion: str | None, joint: Formula | None, criteria: list[str], evalset: EvalSet
+) -> list[str | None]:
     """Return the criteria to combine; [None] where judgments name none."""
     if criterion is not None:
-        if criterion not in known:
-            raise unknown_name("criterion", criterion, known)
+        if criterion not in criteria:
+            raise unknown_name("criterion", criterion, criteria)
         return [criterion]
     if joint is None:
-        return list(known) or [None]
+        return list(criteria) or [None]
     for name in joint.names:
-        if name not in known and name not in evalset.scores:
-            raise unknown_name("criterion or score", name, [*known, *evalset.scores], "check the formula")
-    return [name for name in joint.names if name in known]
+        if name not in criteria and name not in evalset.scores:
+            raise unknown_name("criterion or score", name, [*criteria, *evalset.scores], "check the formula")
+    return [name for name in joint.names if name in criteria]
 
 
-def _of_criteria(table: pl.DataFrame, known: list[str], wanted: list[str | None], notes: list[str]) -> pl.DataFrame:
+def _keep_criteria(
+    table: pl.DataFrame, criteria: list[str], selected: list[str | None], notes: list[str]
+) -> pl.DataFrame:
     """Keep the judgments on these criteria."""
-    if not known:
+    if not criteria:
         return table
     unnamed = table["criterion"].null_count()
     if unnamed:
         notes.append(f"{unnamed} judgments name no criterion; they are left out")
-    return table.filter(pl.col("criterion").is_in([name for name in wanted if name is not None]))
+    return table.filter(pl.col("criterion").is_in([name for name in selected if name is not None]))
 
 
-def _known_experts(experts: Sequence[str], table: pl.DataFrame) -> tuple[str, ...]:
-    known = table["annotator"].drop_nulls().unique(maintain_order=True).to_list()
+def _require_experts(experts: Sequence[str], table: pl.DataFrame) -> tuple[str, ...]:
+    annotators = table["annotator"].drop_nulls().unique(maintain_order=True).to_list()
     for name in experts:
-        if name not in known:
-            raise unknown_name("annotator", name, known, "check --experts / experts=")
+        if name not in annotators:
+            raise unknown_name("annotator", name, annotators, "check `experts`")
     return tuple(experts)
 
 
 # -- one criterion -------------------------------------------------------------------------------------------------
 
 
-def _part(evalset: EvalSet, table: pl.DataFrame, criterion: str | None, how: _How) -> Part:
+def _combine_criterion(
+    evalset: EvalSet, table: pl.DataFrame, criterion: str | None, settings: _CombineSettings
+) -> Part:
     """Combine the judgments on one criterion."""
     table = table if criterion is None else table.filter(pl.col("criterion") == criterion)
-    decided = _by_experts(evalset, table, how) if how.experts else None
-    crowd = table.filter(~pl.col("annotator").is_in(how.experts).fill_null(value=False)) if how.experts else table
-    judgments = CellJudgments.of(crowd)
-    made = how.method.run(judgments, how.parameters)
-    values, (rows, columns) = _placed(evalset, judgments, made.value)
+    decided = _expert_values(evalset, table, settings) if settings.experts else None
+    crowd = (
+        table.filter(~pl.col("annotator").is_in(settings.experts).fill_null(value=False)) if settings.experts else table
+    )
+    judgments = CellJudgments.from_table(crowd)
+    scores = settings.method.run(judgments, settings.parameters)
+    values, (rows, columns) = _place_values(evalset, judgments, scores.value)
     if decided is not None:
         values = np.where(np.isfinite(decided), decided, values)
     cells = judgments.cells.with_columns(
         pl.lit(criterion, dtype=pl.String).alias("criterion"),
         pl.Series("value", values[rows, columns], nan_to_null=True),
         pl.Series("answers", judgments.count),
-        pl.Series("confidence", made.confidence, nan_to_null=True),
-        pl.Series("best", made.best, nan_to_null=True),
+        pl.Series("confidence", scores.confidence, nan_to_null=True),
+        pl.Series("best", scores.best, nan_to_null=True),
     )
     points = None
-    if how.curve:
+    if settings.curve:
         truth = None if decided is None else decided[rows, columns]
-        points = curve_of(judgments, how.method, how.parameters, truth, repeats=how.repeats, seed=how.seed)
-    learned = made.annotators
+        points = labels_curve_of(
+            judgments, settings.method, settings.parameters, truth, repeats=settings.repeats, seed=settings.seed
+        )
+    learned = scores.annotators
     if learned is not None:
         learned = learned.with_columns(pl.lit(criterion, dtype=pl.String).alias("criterion"))
-    notes = tuple(f"{criterion}: {note}" if criterion else note for note in made.notes)
+    notes = tuple(f"{criterion}: {note}" if criterion else note for note in scores.notes)
     return Part(criterion, values, cells, learned, points, notes)
 
 
-def _by_experts(evalset: EvalSet, table: pl.DataFrame, how: _How) -> FloatArray:
+def _expert_values(evalset: EvalSet, table: pl.DataFrame, settings: _CombineSettings) -> FloatArray:
     """The experts' values, NaN where they did not judge or disagree on a label."""
-    judgments = CellJudgments.of(table.filter(pl.col("annotator").is_in(how.experts)))
-    made = METHODS["majority" if how.method.labels else "mean"].run(judgments, {})
-    return _placed(evalset, judgments, made.value)[0]
+    judgments = CellJudgments.from_table(table.filter(pl.col("annotator").is_in(settings.experts)))
+    scores = METHODS["majority" if settings.method.labels else "mean"].run(judgments, {})
+    return _place_values(evalset, judgments, scores.value)[0]
 
 
-def _placed(
+def _place_values(
     evalset: EvalSet, judgments: CellJudgments, value: FloatArray
 ) -> tuple[FloatArray, tuple[IntArray, IntArray]]:
     """N x M values of the judged outputs, and the rows and columns of these outputs."""
@@ -393,16 +409,16 @@ def _placed(
 # -- the joint score -----------------------------------------------------------------------------------------------
 
 
-def _scored(
+def _add_scores(
     evalset: EvalSet, parts: list[Part], joint: Formula | None, source: str | None, final: str, notes: list[str]
 ) -> EvalSet:
     """Return the data with the joint score, and with the score of each of several criteria."""
-    values = _joined(evalset, parts, joint, source, notes)
+    values = _join_criteria(evalset, parts, joint, source, notes)
     scored = evalset
     for part in parts if len(parts) > 1 else []:
         scored = scored.with_score(f"{HUMAN}_{part.criterion}", part.values)
     if final in evalset.scores:
-        notes.append(f"the score '{final}' that the data had is replaced; --name / name= keeps it")
+        notes.append(f"the score '{final}' that the data had is replaced; `name` keeps it")
     scored = scored.with_score(final, values).with_human(final)
     if source is not None:
         scored = scored.drop(systems=[source])
@@ -410,7 +426,7 @@ def _scored(
     return scored
 
 
-def _joined(
+def _join_criteria(
     evalset: EvalSet, parts: list[Part], joint: Formula | None, source: str | None, notes: list[str]
 ) -> FloatArray:
     """The formula of the criteria, or their mean, output by output; an output that lacks one has none."""
@@ -427,13 +443,13 @@ def _joined(
     _note_partial(np.stack(list(values.values())), notes)
     result = joint.evaluate(values, of_source)
     joined = np.array(np.broadcast_to(result, (evalset.n_items, evalset.n_systems)), dtype=np.float64)
-    there = np.all(
+    is_complete = np.all(
         [np.isfinite(part) & np.ones_like(joined, bool) for part in (*values.values(), *of_source.values())], 0
     )
-    lost = there & ~np.isfinite(joined)
+    lost = is_complete & ~np.isfinite(joined)
     if lost.any():
         notes.append(
-            f'the formula "{joint.text}" gives no number on {int(lost.sum())} of {int(there.sum())} outputs: '
+            f'the formula "{joint.text}" gives no number on {int(lost.sum())} of {int(is_complete.sum())} outputs: '
             "it divides by 0, takes the root of a negative, or goes beyond all numbers; they have no joint "
             "score"
         )

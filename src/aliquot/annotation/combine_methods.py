@@ -30,7 +30,7 @@ Values = Mapping[str, FloatArray]
 _Computation = Callable[[Values, Values], FloatArray]
 """From the values of the systems and those of the source to a result."""
 
-_LONGEST, _LARGEST = 1000, 1e300
+_MAX_FORMULA_LENGTH, _MAX_NUMBER = 1000, 1e300
 _ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 _COMPARISONS = {
     ast.GtE: operator.ge,
@@ -69,8 +69,8 @@ def parse_formula(text: str) -> Formula:
     >>> parse_formula("sta * sim * (fl >= source.fl)").names
     ('sta', 'sim', 'fl')
     """
-    if len(text) > _LONGEST:
-        raise OptionError(f"a formula of {len(text)} characters is too long; {_LONGEST} are the most")
+    if len(text) > _MAX_FORMULA_LENGTH:
+        raise OptionError(f"a formula of {len(text)} characters is too long; {_MAX_FORMULA_LENGTH} are the most")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -103,22 +103,22 @@ class _Compiler:
             case ast.Name(str(name)) | ast.Constant(str(name)):
                 self.names[name] = None
                 return lambda values, _source: values[name]
-            case ast.Constant(int() | float() as number) if not isinstance(number, bool) and abs(number) < _LARGEST:
+            case ast.Constant(int() | float() as number) if not isinstance(number, bool) and abs(number) < _MAX_NUMBER:
                 return lambda _values, _source: np.asarray(number, dtype=np.float64)
             case ast.UnaryOp(ast.USub() | ast.UAdd() as sign, operand):
                 inner = self.compile(operand)
-                return (lambda *given: -inner(*given)) if isinstance(sign, ast.USub) else inner
+                return (lambda *values: -inner(*values)) if isinstance(sign, ast.USub) else inner
             case ast.BinOp(left, operation, right) if type(operation) in _ARITHMETIC:
                 return self._apply(_ARITHMETIC[type(operation)], left, right)
             case ast.BinOp(left, ast.Pow(), right):
-                return self._apply(_unless_missing(np.float_power), left, right)
+                return self._apply(_propagate_missing(np.float_power), left, right)
             case ast.Compare(left, [comparison], [right]) if type(comparison) in _COMPARISONS:
-                return self._apply(_unless_missing(_COMPARISONS[type(comparison)]), left, right)
+                return self._apply(_propagate_missing(_COMPARISONS[type(comparison)]), left, right)
             case ast.Call(ast.Name("sqrt"), [argument], []):
                 inner = self.compile(argument)
-                return lambda *given: np.sqrt(inner(*given))
+                return lambda *values: np.sqrt(inner(*values))
             case ast.Call(function, arguments, keywords):
-                called = function.id if isinstance(function, ast.Name) else self._written(function)
+                called = function.id if isinstance(function, ast.Name) else self.source_of(function)
                 if called == "sqrt":
                     raise OptionError(f'formula "{self.text}": sqrt takes one part, e.g. sqrt(adequacy * fluency)')
                 if called not in _FUNCTIONS:
@@ -131,19 +131,19 @@ class _Compiler:
                     )
                 return self._apply(_FUNCTIONS[called], *arguments)
         raise OptionError(
-            f"formula \"{self.text}\": '{self._written(node) or type(node).__name__}' is not allowed; use names, "
+            f"formula \"{self.text}\": '{self.source_of(node) or type(node).__name__}' is not allowed; use names, "
             "numbers, + - * / **, >= and the like, min, max and sqrt"
         )
 
     def _apply(self, operation: Callable[[FloatArray, FloatArray], FloatArray], *nodes: ast.expr) -> _Computation:
         parts = [self.compile(node) for node in nodes]
-        return lambda *given: reduce(operation, (part(*given) for part in parts))
+        return lambda *values: reduce(operation, (part(*values) for part in parts))
 
-    def _written(self, node: ast.expr) -> str | None:
+    def source_of(self, node: ast.expr) -> str | None:
         return ast.get_source_segment(self.text.strip(), node)
 
 
-def _unless_missing(
+def _propagate_missing(
     operation: Callable[[FloatArray, FloatArray], FloatArray],
 ) -> Callable[[FloatArray, FloatArray], FloatArray]:
     """NaN where a side is missing, also where numpy gives a number (NaN >= 1 is False, NaN ** 0 is 1)."""
@@ -161,7 +161,7 @@ class CellJudgments:
     annotators: tuple[str, ...]
 
     @classmethod
-    def of(cls, table: pl.DataFrame) -> CellJudgments:
+    def from_table(cls, table: pl.DataFrame) -> CellJudgments:
         """Take them from a table of judgments with values."""
         cell = group_codes(table, ["item", "system"])
         names = table["annotator"].drop_nulls().unique(maintain_order=True).to_list()
@@ -179,23 +179,23 @@ class CellJudgments:
         """How many judgments each output has."""
         return np.bincount(self.cell, minlength=self.size).astype(np.int64)
 
-    def at(self, rows: IntArray) -> CellJudgments:
+    def take(self, rows: IntArray) -> CellJudgments:
         """Return only these judgments; the outputs stay, some perhaps without any."""
         return replace(self, cell=self.cell[rows], value=self.value[rows], annotator=self.annotator[rows])
 
-    def once_each(self) -> tuple[CellJudgments, int]:
+    def average_repeats(self) -> tuple[CellJudgments, int]:
         """Return one judgment for each annotator and output, the mean of theirs, and how many were merged."""
         key = self._by_annotator()
-        distinct, first, at = np.unique(key, return_index=True, return_inverse=True)
+        distinct, first, index = np.unique(key, return_index=True, return_inverse=True)
         if len(distinct) == len(key):
             return self, 0
-        mean, order = np.bincount(at, self.value) / np.bincount(at), np.argsort(first)
-        return replace(self.at(first[order]), value=mean[order]), len(key) - len(distinct)
+        mean, order = np.bincount(index, self.value) / np.bincount(index), np.argsort(first)
+        return replace(self.take(first[order]), value=mean[order]), len(key) - len(distinct)
 
-    def shares(self) -> FloatArray:
+    def annotator_weights(self) -> FloatArray:
         """The weight of each judgment, so that an annotator counts once on an output, however often they judged it."""
-        _, at, count = np.unique(self._by_annotator(), return_inverse=True, return_counts=True)
-        return np.asarray(1.0 / count[at])
+        _, index, count = np.unique(self._by_annotator(), return_inverse=True, return_counts=True)
+        return np.asarray(1.0 / count[index])
 
     def _by_annotator(self) -> IntArray:
         """A key of each annotator on each output; judgments without an annotator id have one each."""
@@ -203,7 +203,7 @@ class CellJudgments:
         return np.where(self.annotator >= 0, key, -1 - np.arange(len(self.cell)))
 
 
-MOST_LABELS = 30
+MAX_LABELS = 30
 """More different judgments than this are measurements, not labels."""
 
 
@@ -225,16 +225,18 @@ class CombineMethod(RegistryEntry):
     function: Callable[..., CellScores]
     labels: bool
 
-    def run(self, judgments: CellJudgments, given: Mapping[str, Any]) -> CellScores:
+    def run(self, judgments: CellJudgments, parameters: Mapping[str, Any]) -> CellScores:
         """Combine the judgments."""
-        return self.function(judgments, **self.bind(given))
+        return self.function(judgments, **self.bind(parameters))
 
 
 METHODS: dict[str, CombineMethod] = {}
 """Name -> method."""
 
 
-def _method(name: str, *, labels: bool = False) -> Callable[[Callable[..., CellScores]], Callable[..., CellScores]]:
+def _combine_method(
+    name: str, *, labels: bool = False
+) -> Callable[[Callable[..., CellScores]], Callable[..., CellScores]]:
     def decorator(function: Callable[..., CellScores]) -> Callable[..., CellScores]:
         METHODS[name] = CombineMethod(name, function, labels)
         return function
@@ -242,10 +244,10 @@ def _method(name: str, *, labels: bool = False) -> Callable[[Callable[..., CellS
     return decorator
 
 
-def method_of(text: str, **apart: Any) -> tuple[CombineMethod, Spec]:
+def parse_method(text: str, **apart: Any) -> tuple[CombineMethod, Spec]:
     """Parse a method and what was given beside it.
 
-    >>> method, spec = method_of("dawid_skene", threshold=0.95)
+    >>> method, spec = parse_method("dawid_skene", threshold=0.95)
     >>> str(spec), method.labels
     ('dawid_skene:threshold=0.95', True)
     """
@@ -257,20 +259,20 @@ def method_of(text: str, **apart: Any) -> tuple[CombineMethod, Spec]:
     return method, spec
 
 
-@_method("mean")
-def mean(judgments: CellJudgments) -> CellScores:
+@_combine_method("mean")
+def combine_by_mean(judgments: CellJudgments) -> CellScores:
     """Mean of the judgments."""
-    return _measured(judgments, cell_mean)
+    return _combine_measurements(judgments, cell_mean)
 
 
-@_method("median")
-def median(judgments: CellJudgments) -> CellScores:
+@_combine_method("median")
+def combine_by_median(judgments: CellJudgments) -> CellScores:
     """Median of the judgments; one odd judgment among three changes little."""
-    return _measured(judgments, cell_median)
+    return _combine_measurements(judgments, cell_median)
 
 
-@_method("trimmed")
-def trimmed(judgments: CellJudgments, *, share: float = 0.2) -> CellScores:
+@_combine_method("trimmed")
+def combine_by_trimmed_mean(judgments: CellJudgments, *, share: float = 0.2) -> CellScores:
     """Mean without the lowest and the highest judgments.
 
     Args:
@@ -278,32 +280,36 @@ def trimmed(judgments: CellJudgments, *, share: float = 0.2) -> CellScores:
     """
     if not 0 <= share < 0.5:
         raise OptionError(f"trimmed: share={share:g} should be at least 0 and below 0.5")
-    return _measured(judgments, lambda cell, value, size: cell_trimmed_mean(cell, value, size, share))
+    return _combine_measurements(judgments, lambda cell, value, size: cell_trimmed_mean(cell, value, size, share))
 
 
-def _measured(judgments: CellJudgments, how: Callable[..., FloatArray]) -> CellScores:
-    once, merged = judgments.once_each()
-    value = how(once.cell, once.value, once.size)
+def _combine_measurements(judgments: CellJudgments, average: Callable[..., FloatArray]) -> CellScores:
+    once, merged = judgments.average_repeats()
+    value = average(once.cell, once.value, once.size)
     notes = (f"{merged} repeated judgments were averaged with the same annotator's first",) if merged else ()
     return CellScores(value, np.full(judgments.size, np.nan), value, None, notes)
 
 
-@_method("majority", labels=True)
-def majority(judgments: CellJudgments, *, threshold: float | None = None) -> CellScores:
+@_combine_method("majority", labels=True)
+def combine_by_majority(judgments: CellJudgments, *, threshold: float | None = None) -> CellScores:
     """The most frequent judgment; undecided where two tie.
 
     Args:
         threshold: the share of votes a label must exceed; none by default.
     """
-    kinds, codes = _labels(judgments)
-    label, share = cell_majority(judgments.cell, codes, judgments.size, len(kinds), judgments.shares())
+    kinds, codes = _encode_judgments(judgments)
+    label, share = cell_majority(judgments.cell, codes, judgments.size, len(kinds), judgments.annotator_weights())
     best = np.where(label >= 0, kinds[label], np.nan)
-    sure = share > _share(threshold, "majority") if threshold is not None else np.ones(judgments.size, dtype=np.bool_)
+    sure = (
+        share > _require_share(threshold, "majority")
+        if threshold is not None
+        else np.ones(judgments.size, dtype=np.bool_)
+    )
     return CellScores(np.where(sure, best, np.nan), share, best)
 
 
-@_method("dawid_skene", labels=True)
-def dawid_skene(
+@_combine_method("dawid_skene", labels=True)
+def combine_by_dawid_skene(
     judgments: CellJudgments, *, threshold: float = 0.9, smoothing: float = 0.01, iterations: int = 1000
 ) -> CellScores:
     """The likeliest label given how each annotator errs (Dawid and Skene 1979); undecided below the threshold.
@@ -313,19 +319,19 @@ def dawid_skene(
         smoothing: judgments added to every annotator's confusion matrix.
         iterations: rounds at most.
     """
-    _share(threshold, "dawid_skene")
+    _require_share(threshold, "dawid_skene")
     if smoothing < 0 or iterations < 1:
         raise OptionError(f"dawid_skene: smoothing={smoothing:g}, iterations={iterations} should be >= 0 and >= 1")
     named = np.flatnonzero(judgments.annotator >= 0)
     if not len(named):
         raise DataError("dawid_skene learns how each annotator errs; no judgment has an annotator id; use majority")
-    kinds, codes = _labels(judgments)
-    seen, place = np.unique(judgments.cell[named], return_inverse=True)
+    kinds, codes = _encode_judgments(judgments)
+    cells, place = np.unique(judgments.cell[named], return_inverse=True)
     present, annotator = np.unique(judgments.annotator[named], return_inverse=True)
     fit = fit_dawid_skene(place, annotator, codes[named], kinds=len(kinds), smoothing=smoothing, iterations=iterations)
     confidence, best = np.full(judgments.size, np.nan), np.full(judgments.size, np.nan)
-    confidence[seen], best[seen] = fit.posterior.max(axis=1), kinds[fit.posterior.argmax(axis=1)]
-    names = [judgments.annotators[at] for at in present]
+    confidence[cells], best[cells] = fit.posterior.max(axis=1), kinds[fit.posterior.argmax(axis=1)]
+    names = [judgments.annotators[code] for code in present]
     report = pl.DataFrame({"annotator": names, "answers": np.bincount(annotator), "accuracy": fit.accuracy})
     notes = [] if fit.converged else [f"dawid_skene did not settle in {iterations} rounds; give iterations="]
     if len(named) < len(judgments.cell):
@@ -335,18 +341,18 @@ def dawid_skene(
     return CellScores(np.where(confidence > threshold, best, np.nan), confidence, best, report, tuple(notes))
 
 
-def _labels(judgments: CellJudgments) -> tuple[FloatArray, np.ndarray]:
+def _encode_judgments(judgments: CellJudgments) -> tuple[FloatArray, np.ndarray]:
     """The labels in order, and which one each judgment is."""
     kinds, codes = np.unique(judgments.value, return_inverse=True)
-    if len(kinds) > MOST_LABELS:
+    if len(kinds) > MAX_LABELS:
         raise OptionError(
             f"there are {len(kinds)} different judgments ({kinds[0]:g} to {kinds[-1]:g}), too many for labels; use "
-            "mean or median, or make fewer of them with --recode"
+            "mean or median, or make fewer of them with `recode`"
         )
     return kinds, codes
 
 
-def _share(value: float, method: str) -> float:
+def _require_share(value: float, method: str) -> float:
     if not 0 <= value < 1:
         raise OptionError(f"{method}: threshold={value:g} should be at least 0 and below 1")
     return value
@@ -375,10 +381,10 @@ class LabelsCurve(Result):
         return {"points": self.table, **self.fields_without("table")}
 
 
-def curve_of(
+def labels_curve_of(
     judgments: CellJudgments,
     method: CombineMethod,
-    given: Mapping[str, Any],
+    parameters: Mapping[str, Any],
     truth: FloatArray | None = None,
     *,
     repeats: int = 20,
@@ -389,25 +395,25 @@ def curve_of(
     Outputs with at least the median number of judgments take part; the truth is the combination of all, unless given.
     Returns the points and the number of outputs; no points where fewer than ten outputs have two judgments.
     """
-    many = judgments.count
-    known = np.ones(judgments.size, dtype=np.bool_) if truth is None else np.isfinite(truth)
-    several = many[(many > 1) & known]
-    if len(several) < 10:
+    n_judgments = judgments.count
+    has_truth = np.ones(judgments.size, dtype=np.bool_) if truth is None else np.isfinite(truth)
+    n_repeated = n_judgments[(n_judgments > 1) & has_truth]
+    if len(n_repeated) < 10:
         return pl.DataFrame(), 0
-    most = int(np.median(several))
-    chosen = (many >= most) & known
-    mine = judgments.at(np.flatnonzero(chosen[judgments.cell]))
-    right = method.run(mine, given).value if truth is None else np.where(chosen, truth, np.nan)
+    max_labels = int(np.median(n_repeated))
+    chosen = (n_judgments >= max_labels) & has_truth
+    mine = judgments.take(np.flatnonzero(chosen[judgments.cell]))
+    reference = method.run(mine, parameters).value if truth is None else np.where(chosen, truth, np.nan)
 
-    def combined(rows: np.ndarray) -> FloatArray:
-        return method.run(mine.at(rows), given).value
+    def combine_rows(rows: np.ndarray) -> FloatArray:
+        return method.run(mine.take(rows), parameters).value
 
-    points = labels_curve(mine.cell, combined, right, _counts(most), repeats=repeats, seed=seed)
+    points = labels_curve(mine.cell, combine_rows, reference, _curve_sizes(max_labels), repeats=repeats, seed=seed)
     table = pl.DataFrame([vars(point) for point in points])
     return table if method.labels else table.drop("wrong", "wrong_sd", "undecided"), int(chosen.sum())
 
 
-def _counts(most: int) -> list[int]:
+def _curve_sizes(max_labels: int) -> list[int]:
     """1, 2, 3, ... up to ten, then steps that grow, and the last."""
-    wanted = [*range(1, min(most, 10) + 1), *range(12, most, max(2, most // 10))]
-    return sorted({k for k in wanted if k <= most} | {most})
+    sizes = [*range(1, min(max_labels, 10) + 1), *range(12, max_labels, max(2, max_labels // 10))]
+    return sorted({k for k in sizes if k <= max_labels} | {max_labels})

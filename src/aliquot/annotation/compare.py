@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, overload
 import polars as pl
 
 from aliquot.annotation.ballots import table_preferences
-from aliquot.annotation.choice_tables import choice_table, kind_of
+from aliquot.annotation.choice_tables import choice_table, detect_table_kind
 from aliquot.annotation.choices import score_preferences
 from aliquot.annotation.comparison_inputs import (
     Data,
@@ -121,7 +121,7 @@ def _require_table(data: Data, kind: str) -> pl.DataFrame:
 def _detect_kind(data: Data, options: Mapping[str, Any]) -> str:
     """Detect the kind by the columns; choices such as both and none are `verify`, other tables hold scores."""
     columns = options.get("columns")
-    kind = kind_of(data.columns, columns) if isinstance(data, pl.DataFrame) else None
+    kind = detect_table_kind(data.columns, columns) if isinstance(data, pl.DataFrame) else None
     if kind != "pairwise" or not isinstance(data, pl.DataFrame):
         return kind or "scores"
     table = choice_table(data, "verify", columns, options["where"])

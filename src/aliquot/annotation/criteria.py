@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.choice_tables import fingerprint, number_columns
+from aliquot.annotation.choice_tables import digest_table, number_columns
 from aliquot.annotation.judgment_rows import OPEN, group_codes, judgment_rows, judgments_of
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
@@ -33,6 +33,7 @@ from aliquot.stats.factor_analysis import (
     parallel_analysis,
     simple_structure,
 )
+from aliquot.validation import one_of
 
 
 @dataclass(frozen=True)
@@ -230,12 +231,9 @@ def criteria(
     >>> result.factors.df, round(result.kmo, 1)
     (2, 0.8)
     """
-    if rows not in ROWS:
-        raise unknown_name("kind of row", rows, ROWS)
-    if correlation not in CORRELATIONS:
-        raise unknown_name("correlation", correlation, CORRELATIONS)
-    if promax not in PROMAX_TARGETS:
-        raise unknown_name("promax", promax, PROMAX_TARGETS, "check --promax")
+    one_of("rows", rows, ROWS)
+    one_of("correlation", correlation, CORRELATIONS)
+    one_of("promax", promax, PROMAX_TARGETS)
     data, turned = _upright(data, scale, where)
     table = _flipped(_chosen(_read(data, rows, where), only), flip)
     # What follows are correlations: the unit of the values does not matter.
@@ -313,7 +311,7 @@ def _read(data: EvalSet | Judgments | pl.DataFrame, rows: str, where: str) -> _T
     )
     by = ["item", "system", "annotator"] if rows == "judgment" else ["item", "system"]
     wide = answers.pivot("criterion", index=by, values="value", aggregate_function="mean", maintain_order=True)
-    digest = data.fingerprint if isinstance(data, EvalSet) else fingerprint(judgments.table)
+    digest = data.fingerprint if isinstance(data, EvalSet) else digest_table(judgments.table)
     return _Table(
         names=tuple(judgments.criteria),
         values=wide.select(judgments.criteria).cast(pl.Float64).fill_null(np.nan).to_numpy(),
@@ -339,7 +337,7 @@ def _wide(frame: pl.DataFrame, rows: str, where: str) -> _Table:
         table = grouped.group_by(by, maintain_order=True).agg(pl.col(*columns).mean())
         values = table.select(*columns).fill_null(np.nan).to_numpy()
     item = group_codes(table, [roles["item"]]) if "item" in roles else np.arange(len(values))
-    return _Table(tuple(columns), values, item, fingerprint(frame))
+    return _Table(tuple(columns), values, item, digest_table(frame))
 
 
 def _chosen(table: _Table, only: Sequence[str] | None) -> _Table:
@@ -347,7 +345,7 @@ def _chosen(table: _Table, only: Sequence[str] | None) -> _Table:
         return table
     for name in only:
         if name not in table.names:
-            raise unknown_name("criterion", name, table.names, "check --criteria")
+            raise unknown_name("criterion", name, table.names, "check `only`")
     if len(only) < 2:
         raise OptionError("criteria are compared with each other: name at least two")
     columns = [table.names.index(name) for name in only]
@@ -387,7 +385,7 @@ def _upright(
 def _flipped(table: _Table, flip: Sequence[str]) -> _Table:
     for name in flip:
         if name not in table.names:
-            raise unknown_name("criterion", name, table.names, "check --flip")
+            raise unknown_name("criterion", name, table.names, "check `flip`")
     sign = np.array([-1.0 if name in flip else 1.0 for name in table.names])
     return replace(table, values=table.values * sign)
 
@@ -399,7 +397,7 @@ def _reversed(fit: Factors | None, names: Sequence[str], left: IntArray) -> list
     strongest = np.abs(fit.loadings).argmax(axis=1)
     against = fit.loadings[np.arange(len(strongest)), strongest] < 0
     found = [names[left[at]] for at in np.flatnonzero(against)]
-    return [f"the poles of {quoted(found)} are against the others of their factor; --flip turns them"] if found else []
+    return [f"the poles of {quoted(found)} are against the others of their factor; `flip` turns them"] if found else []
 
 
 # -- factors -------------------------------------------------------------------------------------------------------

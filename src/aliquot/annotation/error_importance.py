@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.choice_tables import fingerprint, number_columns
+from aliquot.annotation.choice_tables import digest_table, number_columns
 from aliquot.annotation.judgment_rows import group_codes
 from aliquot.core.evalset import EvalSet
 from aliquot.core.result import Result, frame_of, signature
@@ -20,8 +20,8 @@ from aliquot.io.formats.table_columns import map_columns, parse_numbers
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.regression import ErrorSlopes, error_importance
 
-TYPES = ("category", "severity")
-VALUE = "value"
+ERROR_TYPES = ("category", "severity")
+VALUE_ROLE = "value"
 _NO_ERROR = ("no-error", "no error", "no_error", "none", "")
 
 
@@ -84,7 +84,7 @@ class ErrorImportance(Result):
 
 
 @dataclass(frozen=True, eq=False)
-class _Counts:
+class _ErrorCounts:
     """Judgments x types of error, the scores to explain, and whose judgment on which item it is."""
 
     errors: tuple[str, ...]
@@ -96,7 +96,7 @@ class _Counts:
     digest: str
 
 
-def importance(
+def measure_error_importance(
     data: EvalSet | pl.DataFrame,
     *,
     target: Sequence[str] | None = None,
@@ -124,27 +124,27 @@ def importance(
     >>> counts = rng.poisson(1.0, (100, 2))
     >>> table = pl.DataFrame({"item": range(100), "noise": counts[:, 0], "silence": counts[:, 1],
     ...                       "value": 7.0 - counts @ np.array([1.0, 3.0]) + rng.normal(size=100)})
-    >>> rows = importance(table).rows
+    >>> rows = measure_error_importance(table).rows
     >>> [row.error for row in rows if row.standardised < -0.8]
     ['silence']
     """
-    if types not in TYPES:
-        raise unknown_name("types", types, TYPES)
+    if types not in ERROR_TYPES:
+        raise unknown_name("types", types, ERROR_TYPES)
     if isinstance(data, EvalSet):
-        table = _from_lists(data, target, errors, types)
+        table = _count_in_lists(data, target, errors, types)
     else:
-        table = _from_columns(data, target, errors, columns, where)
+        table = _count_in_columns(data, target, errors, columns, where)
     fits = {
         name: error_importance(table.counts, score, table.item, groups=table.annotator, level=level)
         for name, score in table.targets.items()
     }
-    own, own_notes = _per_annotator(table, level) if per_annotator else ([], [])
+    rows_by_annotator, own_notes = _per_annotator(table, level) if per_annotator else ([], [])
     return ErrorImportance(
-        rows=(*(row for name, fit in fits.items() for row in _rows(name, fit, table)), *own),
+        rows=(*(row for name, fit in fits.items() for row in _cost_rows(name, fit, table)), *rows_by_annotator),
         r2={name: fit.r2 for name, fit in fits.items()},
         answers=len(table.counts),
         level=level,
-        notes=(*_notes(fits, table), *own_notes),
+        notes=(*_importance_notes(fits, table), *own_notes),
         signature=signature(
             "compare:importance",
             target=",".join(table.targets),
@@ -156,10 +156,10 @@ def importance(
     )
 
 
-def _per_annotator(table: _Counts, level: float) -> tuple[list[ErrorCost], list[str]]:
+def _per_annotator(table: _ErrorCounts, level: float) -> tuple[list[ErrorCost], list[str]]:
     """A fit for every annotator and score; notes on those who judged too little for one."""
     if table.annotator is None:
-        raise DataError("no column says who judged, so slopes per annotator cannot be had; name it with --columns")
+        raise DataError("no column says who judged, so slopes per annotator cannot be had; name it in `columns`")
     rows, notes = [], []
     for code, annotator in enumerate(table.names):
         mine = table.annotator == code
@@ -169,12 +169,12 @@ def _per_annotator(table: _Counts, level: float) -> tuple[list[ErrorCost], list[
             except OptionError as error:
                 notes.append(f"{name}: annotator '{annotator}' has no slopes: {error}")
                 continue
-            rows += _rows(name, fit, table, annotator, mine)
+            rows += _cost_rows(name, fit, table, annotator, mine)
     return rows, notes
 
 
-def _rows(
-    name: str, fit: ErrorSlopes, table: _Counts, annotator: str | None = None, mine: BoolArray | None = None
+def _cost_rows(
+    name: str, fit: ErrorSlopes, table: _ErrorCounts, annotator: str | None = None, mine: BoolArray | None = None
 ) -> list[ErrorCost]:
     used = np.isfinite(table.targets[name]) & (True if mine is None else mine)
     return [
@@ -182,19 +182,19 @@ def _rows(
             target=name,
             annotator=annotator,
             error=error,
-            n=int((table.counts[used, at] > 0).sum()),
-            slope=float(fit.slopes[at]),
-            standardised=float(fit.standardised[at]),
-            se=float(fit.se[at]),
-            low=float(fit.low[at]),
-            high=float(fit.high[at]),
-            p=float(fit.p[at]),
+            n=int((table.counts[used, column] > 0).sum()),
+            slope=float(fit.slopes[column]),
+            standardised=float(fit.standardised[column]),
+            se=float(fit.se[column]),
+            low=float(fit.low[column]),
+            high=float(fit.high[column]),
+            p=float(fit.p[column]),
         )
-        for at, error in enumerate(table.errors)
+        for column, error in enumerate(table.errors)
     ]
 
 
-def _notes(fits: Mapping[str, ErrorSlopes], table: _Counts) -> list[str]:
+def _importance_notes(fits: Mapping[str, ErrorSlopes], table: _ErrorCounts) -> list[str]:
     notes = []
     for name, fit in fits.items():
         notes += [
@@ -210,50 +210,54 @@ def _notes(fits: Mapping[str, ErrorSlopes], table: _Counts) -> list[str]:
 def _first_names(column: pl.Series) -> tuple[str, ...]:
     """The annotators in the order of their codes."""
     codes = group_codes(column.alias("annotator").to_frame(), ["annotator"])
-    return tuple(str(column[int(at)]) for at in np.unique(codes, return_index=True)[1])
+    return tuple(str(column[int(row)]) for row in np.unique(codes, return_index=True)[1])
 
 
 # -- where the counts come from ------------------------------------------------------------------------------------
 
 
-def _from_columns(
+def _count_in_columns(
     frame: pl.DataFrame,
     target: Sequence[str] | None,
     errors: Sequence[str] | None,
     columns: Mapping[str, str] | None,
     where: str,
-) -> _Counts:
+) -> _ErrorCounts:
     roles = map_columns(frame.columns, columns, where)
     if "item" not in roles:
-        raise DataError(f"{where}: no column says which item a judgment is on; name it with --columns item=NAME")
-    if target is None and VALUE not in roles:
-        raise OptionError(f"{where}: which score do the errors explain? Name its column with --target NAME")
-    names = [roles[VALUE]] if target is None else list(target)
+        raise DataError(f"{where}: no column says which item a judgment is on; name it in `columns`")
+    if target is None and VALUE_ROLE not in roles:
+        raise OptionError(f"{where}: which score do the errors explain? Name its column in `target`")
+    names = [roles[VALUE_ROLE]] if target is None else list(target)
     for name in (*names, *(errors or ())):
         if name not in frame.columns:
-            raise unknown_name("column", name, frame.columns, "check --target and --errors")
-    apart = [*names, *(name for role, name in roles.items() if role != VALUE)]
-    found = (
-        number_columns(frame, apart, where) if errors is None else {n: parse_numbers(frame[n], where) for n in errors}
+            raise unknown_name("column", name, frame.columns, "check `target` and `errors`")
+    other_columns = [*names, *(name for role, name in roles.items() if role != VALUE_ROLE)]
+    error_columns = (
+        number_columns(frame, other_columns, where)
+        if errors is None
+        else {n: parse_numbers(frame[n], where) for n in errors}
     )
-    if not found:
-        raise DataError(f"{where}: no column counts errors; name the columns with --errors A,B")
-    negative = [name for name, values in found.items() if (values < 0).any()]
+    if not error_columns:
+        raise DataError(f"{where}: no column counts errors; name the columns in `errors`")
+    negative = [name for name, values in error_columns.items() if (values < 0).any()]
     if negative:
         raise DataError(f"{where}: the column '{negative[0]}' holds negative numbers; errors are counted from 0")
     annotator = group_codes(frame, [roles["annotator"]]) if "annotator" in roles else None
-    return _Counts(
-        errors=tuple(found),
-        counts=np.nan_to_num(np.column_stack(list(found.values()))),  # an empty cell is no error
+    return _ErrorCounts(
+        errors=tuple(error_columns),
+        counts=np.nan_to_num(np.column_stack(list(error_columns.values()))),  # an empty cell is no error
         targets={name: parse_numbers(frame[name], where) for name in names},
         item=group_codes(frame, [roles["item"]]),
         annotator=annotator,
         names=_first_names(frame[roles["annotator"]]) if "annotator" in roles else (),
-        digest=fingerprint(frame),
+        digest=digest_table(frame),
     )
 
 
-def _from_lists(data: EvalSet, target: Sequence[str] | None, errors: Sequence[str] | None, types: str) -> _Counts:
+def _count_in_lists(
+    data: EvalSet, target: Sequence[str] | None, errors: Sequence[str] | None, types: str
+) -> _ErrorCounts:
     if data.judgments is None or types not in data.judgments.table.columns:
         raise DataError(
             f"{data.name}: the judgments do not list errors with their {types}; load an MQM file, or give a table "
@@ -265,14 +269,16 @@ def _from_lists(data: EvalSet, target: Sequence[str] | None, errors: Sequence[st
     names = table.filter(is_error)["_type"].unique(maintain_order=True).to_list()
     for name in errors or ():
         if name not in names:
-            raise unknown_name("type of error", name, names, "check --errors")
+            raise unknown_name("type of error", name, names, "check `errors`")
     names = names if errors is None else list(errors)
     counted = table.group_by(keys, maintain_order=True).agg(
         pl.col("value").sum(), *((pl.col("_type") == name).sum().cast(pl.Float64).alias(f"#{name}") for name in names)
     )
     rows, place = data.cell_index(counted["item"], counted["system"])
-    values = {VALUE: counted["value"].to_numpy()} if target is None else {n: data.score(n)[rows, place] for n in target}
-    return _Counts(
+    values = (
+        {VALUE_ROLE: counted["value"].to_numpy()} if target is None else {n: data.score(n)[rows, place] for n in target}
+    )
+    return _ErrorCounts(
         errors=tuple(names),
         counts=counted.select(f"#{name}" for name in names).to_numpy(),
         targets=values,

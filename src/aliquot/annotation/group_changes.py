@@ -120,7 +120,7 @@ def group_changes(
     measures = rows["measure"].unique(maintain_order=True).to_list()
     for name in lower_is_better:
         if name not in measures:
-            raise unknown_name("measure", name, measures, "check --lower-is-better")
+            raise unknown_name("measure", name, measures, "check `lower_is_better`")
     tests = {
         name: change_test(
             part["before"].fill_null(np.nan).to_numpy(),
@@ -187,11 +187,9 @@ def _two_groups(rows: pl.DataFrame, groups: Sequence[str] | None, where: str) ->
     chosen = list(groups) if groups is not None else present
     for name in chosen:
         if name not in present:
-            raise unknown_name("group", name, present, "check --groups")
+            raise unknown_name("group", name, present, "check `groups`")
     if len(set(chosen)) != 2 or len(chosen) != 2:
-        raise OptionError(
-            f"{where}: two groups are compared, and there are {quoted(chosen)}; name two with --groups A,B"
-        )
+        raise OptionError(f"{where}: two groups are compared, and there are {quoted(chosen)}; name two in `groups`")
     return str(chosen[0]), str(chosen[1])
 
 

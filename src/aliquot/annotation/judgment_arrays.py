@@ -130,9 +130,7 @@ def _numbered(data: Data, answer: str | None) -> tuple[Judgments, tuple[str, ...
     if not isinstance(data, pl.DataFrame) and answer is not None:
         column = find_answer_column(table, answer)
     if column not in table.columns:
-        raise unknown_name(
-            "judgment column", column, table.columns, "name that of the judgments with --answer / answer="
-        )
+        raise unknown_name("judgment column", column, table.columns, "name that of the judgments in `answer`")
     if column in _NO_VALUES:
         raise OptionError(
             f"answer='{column}': that column says what was judged, by whom or how fast; it holds no judgments"
@@ -160,7 +158,7 @@ def _with_item_columns(table: pl.DataFrame, data: Data, columns: Sequence[str]) 
     there = data.items.columns if isinstance(data, EvalSet) else []
     for name in wanted:
         if name not in there:
-            raise unknown_name("item or judgment column", name, [*there, *table.columns], "check --by / by=")
+            raise unknown_name("item or judgment column", name, [*there, *table.columns], "check `by`")
     if not wanted or not isinstance(data, EvalSet):
         return table
     of_items = data.items.select(pl.col("id").alias("item"), *wanted)
@@ -177,9 +175,9 @@ def _known(wanted: Sequence[str], names: list[str]) -> list[str]:
 def _check_scale(table: pl.DataFrame, scale: tuple[float, float], labels: tuple[str, ...] | None) -> None:
     low, high = scale
     if labels is not None:
-        raise OptionError(f"--scale {low:g}:{high:g}: the judgments are labels, which have no scale")
+        raise OptionError(f"`scale` is {low:g}:{high:g}; the judgments are labels, which have no scale", "scale")
     if not low < high:
-        raise OptionError(f"--scale {low:g}:{high:g}: the lower end must be below the upper one")
+        raise OptionError(f"`scale` is {low:g}:{high:g}; the lower end must be below the upper one", "scale")
     outside = table.filter(~pl.col("value").is_between(low, high))
     if outside.height:
         row = outside.row(0, named=True)
@@ -265,7 +263,7 @@ def parse_groups(text: str) -> dict[str, list[str]]:
         name, equals, members = part.partition("=")
         found = [member.strip() for member in members.split("|") if member.strip()]
         if not (name.strip() and equals and found):
-            raise OptionError(f"--groups '{text}': write NAME=ANNOTATOR|ANNOTATOR,..., e.g. experts=a1|a2,crowd=a3|a4")
+            raise OptionError(f"`groups` is '{text}'; write e.g. experts=a1|a2,crowd=a3|a4")
         groups[name.strip()] = found
     return groups
 
@@ -282,6 +280,6 @@ def groups_of(arrays: JudgmentArrays, groups: str | Mapping[str, Sequence[str]] 
         _known(members, list(arrays.annotators))
         for name in members:
             if name in seen:
-                raise OptionError(f"--groups: the annotator '{name}' is in {quoted([seen[name], group])}; choose one")
+                raise OptionError(f"`groups`: the annotator '{name}' is in {quoted([seen[name], group])}; choose one")
             seen[name] = group
     return {name: arrays.by(members) for name, members in given.items()}

@@ -40,7 +40,7 @@ from aliquot.stats.ranks import rank_intervals, student_p
 RULES = ("any", "published")
 """How ranks and clusters are decided: adjusted two-sided p-values, or one-sided ones of each pair alone."""
 
-PUBLISHED = "p-values, ranks and clusters are by the published convention (--rule): one-sided, each pair alone"
+PUBLISHED = "p-values, ranks and clusters are by the published convention (`rule`): one-sided, each pair alone"
 
 FEW = 10
 """Informative clusters below which a difference of scores is too far from normal, and exact tests take its place."""
@@ -482,7 +482,7 @@ def _fit_notes(preferences: Preferences, fit: BradleyTerry, ties: str, prior: fl
         f"{tied} of {len(outcome)} choices are ties: half a win in win rates, left out of sign tests, {how} in "
         "scores": 0 < tied < len(outcome),
         "the choices are too one-sided for finite scores (some systems never lose): half a win for each side was "
-        "added to every compared pair (--prior)": fit.prior and prior is None,
+        "added to every compared pair (`prior`)": fit.prior and prior is None,
         f"{fit.repaired} bootstrap draws had infinite scores: half a win for each side was added to every pair": (
             fit.repaired
         ),

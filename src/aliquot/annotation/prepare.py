@@ -70,9 +70,7 @@ def _judgments(data: Data, answer: str) -> tuple[Judgments, str]:
     judgments = judgments_of(data)
     answer = find_answer_column(judgments.table, answer)
     if answer not in judgments.table.columns:
-        raise unknown_name(
-            "judgment column", answer, judgments.table.columns, "name that of the judgments with --answer"
-        )
+        raise unknown_name("judgment column", answer, judgments.table.columns, "name that of the judgments in `answer`")
     return judgments, answer
 
 
@@ -121,7 +119,7 @@ def recodings_of(recode: Recodes | None, criteria: Sequence[str]) -> dict[str | 
         if key in found:
             raise OptionError(f"two re-codings are for {'all criteria' if key is None else key}; give one")
         if key is None and recoding.name and len(criteria) > 1 and len(many) > 1:
-            raise unknown_name("criterion", recoding.name, criteria, "check --recode")
+            raise unknown_name("criterion", recoding.name, criteria, "check `recode`")
         found[key] = recoding
     return found
 
@@ -158,7 +156,7 @@ def _numbers(table: pl.DataFrame, column: str, recodings: Mapping[str | None, Re
     values = table[column]
     if not recodings and values.dtype == pl.String and values.count():
         raise DataError(
-            f"the judgments are labels ('{values.drop_nulls()[0]}'); say what each is worth with --recode, "
+            f"the judgments are labels ('{values.drop_nulls()[0]}'); say what each is worth in `recode`, "
             "e.g. yes=1,partially=0.5,no=0"
         )
     parts = [pl.DataFrame(schema={"_row": pl.UInt32, "value": pl.Float64})]

@@ -14,8 +14,15 @@ from typing import Any, TypeVar
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.choice_tables import ChoiceTable, choice_table, known_systems, sides
-from aliquot.annotation.choices import aligned_pairs, annotator_notes, cluster_codes, of_systems, pair_names, pair_rows
+from aliquot.annotation.choice_tables import ChoiceTable, choice_table, read_sides, require_systems
+from aliquot.annotation.choices import (
+    align_pairs,
+    annotator_notes,
+    cluster_codes,
+    keep_rows_of_systems,
+    pair_names,
+    pair_rows,
+)
 from aliquot.annotation.preferences import describe_adjustment
 from aliquot.core.evalset import EvalSet
 from aliquot.core.result import Result, frame_of, signature
@@ -150,10 +157,10 @@ def verify(
     vague = rows.filter(pl.col("side") == "tie")
     if vague.height:
         raise named.fault(vague["row"][0], "a tie does not say whether both are right or none is; write both or none")
-    rows = aligned_pairs(rows)
+    rows = align_pairs(rows)
     rows, merge_notes = _consistent(rows, named, strict=strict)
     if not rows.height:
-        raise DataError(f"{where}: no judgment is left; check the choices, --systems and --ignore")
+        raise DataError(f"{where}: no judgment is left; check the choices, `systems` and `ignore`")
     codes = cluster_codes(rows, cluster)
     by_pair = rows.with_columns(pl.Series("code", codes)).group_by("a", "b", maintain_order=True)
     pairs = [_verified(str(a), str(b), part["side"], part["code"].to_numpy(), level) for (a, b), part in by_pair]
@@ -190,7 +197,7 @@ def _consistent(rows: pl.DataFrame, table: ChoiceTable, *, strict: bool) -> tupl
         raise table.fault(
             bad["row"],
             f"{bad['annotator']} judged differently on item {bad['item']} elsewhere in the table; keep one row, "
-            "or leave --strict out to leave both out",
+            "or leave `strict` out to leave both out",
         )
     notes = []
     if torn.height:
@@ -389,7 +396,7 @@ def postedit(
     """
     named = choice_table(table, "postedit", columns, where)
     if by is not None and by not in named.frame.columns:
-        raise unknown_name("column", by, named.frame.columns, "check --by")
+        raise unknown_name("column", by, named.frame.columns, "check `by`")
     rows, notes = _segments(named, outputs, systems, by)
     rows = rows.with_columns(pl.Series("cluster", cluster_codes(rows, cluster)))
     parts = [] if by is None else [(str(key[0]), part) for key, part in rows.group_by(["group"], maintain_order=True)]
@@ -434,11 +441,11 @@ def _segments(
         first.alias("output_a"),
         second.alias("output_b"),
         table.whole_texts("final").alias("final"),
-        (sides(table, a, b) if "choice" in table.frame.columns else table.optional("choice")).alias("side"),
+        (read_sides(table, a, b) if "choice" in table.frame.columns else table.optional("choice")).alias("side"),
         (table.texts(by).fill_null("(none)") if by else pl.lit(None, dtype=pl.String)).alias("group"),
     )
-    rows = of_systems(rows, None if unnamed else systems, table)
-    return _usable(aligned_pairs(rows, [("output_a", "output_b")]), table)
+    rows = keep_rows_of_systems(rows, None if unnamed else systems, table)
+    return _usable(align_pairs(rows, [("output_a", "output_b")]), table)
 
 
 def _given_outputs(table: ChoiceTable) -> tuple[pl.Series, pl.Series]:
@@ -455,10 +462,10 @@ def _looked_up(table: ChoiceTable, outputs: EvalSet | None, a: pl.Series, b: pl.
     """Take the texts of each row's two systems from the data."""
     if outputs is None or outputs.outputs is None:
         raise OptionError(
-            f"{table.where}: no columns 'output_a' and 'output_b' hold the suggestions; name them with --columns, "
-            "or give data with the systems' outputs with --outputs FILE"
+            f"{table.where}: no columns 'output_a' and 'output_b' hold the suggestions; name them in `columns`, "
+            "or give data with the systems' outputs in `outputs`"
         )
-    known_systems(sorted({*a, *b}), outputs.systems, outputs.name)
+    require_systems(sorted({*a, *b}), outputs.systems, outputs.name)
     texts = outputs.outputs.with_columns(outputs.items["id"].cast(pl.String).alias("_item"))
     long = texts.unpivot(index="_item", variable_name="_system", value_name="_text")
     found = []
@@ -466,7 +473,7 @@ def _looked_up(table: ChoiceTable, outputs: EvalSet | None, a: pl.Series, b: pl.
         keys = pl.DataFrame({"_item": table.required("item"), "_system": system})
         unknown = keys.join(long, on="_item", how="anti")
         if unknown.height:
-            raise unknown_name("item", unknown["_item"][0], outputs.ids[:50], "check --outputs")
+            raise unknown_name("item", unknown["_item"][0], outputs.ids[:50], "check `outputs`")
         found.append(keys.join(long, on=["_item", "_system"], how="left", maintain_order="left")["_text"])
     return found[0], found[1]
 

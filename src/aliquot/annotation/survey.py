@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, overload
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.choice_tables import kind_of
+from aliquot.annotation.choice_tables import detect_table_kind
 from aliquot.annotation.comparison_inputs import (
     Data,
     Source,
@@ -21,7 +21,7 @@ from aliquot.annotation.comparison_inputs import (
     select_options,
 )
 from aliquot.annotation.criteria import Criteria, criteria
-from aliquot.annotation.error_importance import ErrorImportance, importance
+from aliquot.annotation.error_importance import ErrorImportance, measure_error_importance
 from aliquot.annotation.group_changes import GroupChanges, group_changes
 from aliquot.annotation.questionnaires import PANAS, AffectScores, PoolReduction, panas, reduce_pool
 from aliquot.core import memory
@@ -39,7 +39,13 @@ SURVEY_KINDS: tuple[SurveyKind, ...] = get_args(SurveyKind)
 SurveyResult = Criteria | ErrorImportance | GroupChanges | PoolReduction | AffectScores
 
 _ANALYSES: Mapping[str, Callable[..., SurveyResult]] = MappingProxyType(
-    {"criteria": criteria, "importance": importance, "groups": group_changes, "pool": reduce_pool, "panas": panas}
+    {
+        "criteria": criteria,
+        "importance": measure_error_importance,
+        "groups": group_changes,
+        "pool": reduce_pool,
+        "panas": panas,
+    }
 )
 
 
@@ -109,7 +115,7 @@ def _detect_kind(data: Data, options: Mapping[str, Any]) -> str:
         return "panas"
     if names >= {"question", "value"}:
         return "pool"
-    return "groups" if kind_of(data.columns, options.get("columns")) == "groups" else "criteria"
+    return "groups" if detect_table_kind(data.columns, options.get("columns")) == "groups" else "criteria"
 
 
 def _evalset_of_judgments(source: Data, options: Mapping[str, Any]) -> Data:

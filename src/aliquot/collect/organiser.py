@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from aliquot.annotation.ballots import table_preferences
-from aliquot.annotation.choice_tables import kind_of
+from aliquot.annotation.choice_tables import detect_table_kind
 from aliquot.annotation.clean import clean
 from aliquot.collect import crowd
 from aliquot.collect.actions import audit
@@ -147,7 +147,7 @@ def _count_choices(campaign: Campaign) -> int | None:
     if frame is None:
         return None
     try:
-        return len(table_preferences(frame, kind_of(frame.columns) or "pairwise").choices)
+        return len(table_preferences(frame, detect_table_kind(frame.columns) or "pairwise").choices)
     except DataError:  # none counts
         return 0
 

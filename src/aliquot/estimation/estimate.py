@@ -186,7 +186,7 @@ class Estimates(Result):
         return pl.DataFrame([vars(row) for row in self.pairs], schema=schema)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `estimate --json`; undefined numbers are null."""
+        """The JSON document; undefined numbers are null."""
         return {
             "verdict": self.verdict,
             "systems": [_plain(row) for row in self.systems],

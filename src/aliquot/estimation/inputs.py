@@ -156,12 +156,12 @@ def of_criterion(judgments: JudgmentsLike, criterion: str | None, human: str | N
     if criterion is None and len(there) > 1:
         raise DataError(
             f"the judgments have {len(there)} criteria ({quoted(there, 6)}), which are not averaged; name one with "
-            "--criterion NAME / criterion=, or make one score of them first: aliquot combine --formula"
+            "`criterion`, or make one score of them first: aliquot.combine with a formula"
         )
     if criterion is None:
         return made
     if criterion not in there:
-        raise unknown_name("criterion", criterion, there, "check --criterion / criterion=")
+        raise unknown_name("criterion", criterion, there, "check `criterion`")
     return Judgments(made.table.filter(pl.col("criterion") == criterion))
 
 
@@ -169,11 +169,11 @@ def score_of_criterion(data: EvalSet, criterion: str, human: str | None) -> Eval
     """Return data that hold their judgments themselves, with one criterion's score as the human score."""
     name = f"{HUMAN}_{criterion}"
     if human is not None and human != name:
-        raise OptionError(f"--human {human} and --criterion {criterion} name two scores; leave one out")
+        raise OptionError(f"`human={human}` and `criterion={criterion}` name two scores; leave one out")
     known = [score.removeprefix(f"{HUMAN}_") for score in data.scores if score.startswith(f"{HUMAN}_")]
     known = list(dict.fromkeys([*known, *(data.judgments.criteria if data.judgments is not None else [])]))
     if criterion not in known:
-        raise unknown_name("criterion", criterion, known, "check --criterion / criterion=")
+        raise unknown_name("criterion", criterion, known, "check `criterion`")
     return data.with_human(name) if name in data.scores else data.aggregate(criterion=criterion).with_human(name)
 
 
@@ -183,7 +183,7 @@ def criteria_note(data: EvalSet, human: str | None) -> list[str]:
     several = data.judgments is not None and len(set(parts) & {f"{HUMAN}_{c}" for c in data.judgments.criteria}) > 1
     if human != HUMAN or not several:
         return []
-    return [f"'{HUMAN}' is the mean over {len(parts)} criteria ({quoted(parts, 6)}); --criterion NAME takes one"]
+    return [f"'{HUMAN}' is the mean over {len(parts)} criteria ({quoted(parts, 6)}); `criterion` takes one"]
 
 
 # -- Scores so large or small that their squares are no numbers ------------------------------------------------------
@@ -263,7 +263,7 @@ def refuse(mismatches: tuple[Mismatch, ...]) -> None:
     """Raise when anything does not fit (`--strict`); judgments that were marked on purpose are no mistake."""
     faults = _faults(mismatches)
     if faults:
-        raise DataError("--strict: judgments do not fit the data" + _listed(faults))
+        raise DataError("judgments do not fit the data" + _listed(faults))
 
 
 def _faults(mismatches: Sequence[Mismatch]) -> list[Mismatch]:

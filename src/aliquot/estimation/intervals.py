@@ -234,10 +234,10 @@ def _against_normal(inference: Inference, level: float) -> tuple[FloatArray, Flo
 
 def _checked_range(sample: Sample, value_range: tuple[float, float] | None, kind: str) -> tuple[float, float]:
     if value_range is None:
-        raise OptionError(f"the interval '{kind}' needs the scale's ends: give --range LOW,HIGH, e.g. 0,100")
+        raise OptionError(f"the interval '{kind}' needs the scale's ends: set `value_range`, e.g. (0, 100)")
     low, high = value_range
     if not low < high:
-        raise OptionError(f"--range {low},{high}: the lower end must be below the upper one")
+        raise OptionError(f"`value_range` is {low},{high}; the lower end must be below the upper one")
     note = range_note(sample.scores, value_range, kind)
     if note is not None:
         warnings.warn(note, AliquotWarning, 2)
@@ -254,7 +254,7 @@ def range_note(scores: FloatArray, value_range: tuple[float, float], kind: str) 
     if is_within(scores, low, high):
         return None
     bad = np.nanmin(scores) if np.nanmin(scores) < low else np.nanmax(scores)
-    outside = f"the score {bad:g} lies outside --range {low:g},{high:g}"
+    outside = f"the score {bad:g} lies outside `value_range` {low:g},{high:g}"
     if kind not in _BY_WIDTH:
         raise DataError(f"{outside}; correct the range or the score")
     return (
@@ -274,8 +274,8 @@ def refuse_outside(sample: Sample, value_range: tuple[float, float], interval: s
     ]
     more = f"; and {len(cells) - 3} more" if len(cells) > 3 else ""
     raise DataError(
-        f"scores outside --range {low:g},{high:g} ({'; '.join(places)}{more}): leave out codes for missing values and "
-        "slips, or correct the range"
+        f"scores outside `value_range` {low:g},{high:g} ({'; '.join(places)}{more}); leave out codes for "
+        "missing values and slips, or correct the range"
     )
 
 

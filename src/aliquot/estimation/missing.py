@@ -61,12 +61,12 @@ def missing_cells(data: EvalSet, human: str | None, selection: Selection | None)
 
 
 def refuse_missing(missing: Missing) -> None:
-    """Raise where a selected output has no judgment (`--strict`)."""
+    """Raise where a selected output has no judgment."""
     total = int(missing.counts.sum())
     if total:
         raise DataError(
-            f"--strict: {total} of {int(missing.asked.sum())} selected outputs have no judgment ({missing.listed()}); "
-            "judge them, leave out systems (`exclude`), or leave out `strict`"
+            f"{total} of {int(missing.asked.sum())} selected outputs have no judgment ({missing.listed()}); "
+            "judge them, leave out systems (`exclude`), or leave `strict` out"
         )
 
 

@@ -74,7 +74,7 @@ def direction_notes(inference: Inference, human: str | None) -> list[str]:
     if typical > _AGAINST:
         return []
     against = f"median correlation {typical:.2f} over {int(known.sum())} systems"
-    remedy = f"if lower scores are better, load them with --lower-is-better {human or 'NAME'}"
+    remedy = f"if lower scores are better, name '{human or 'the score'}' in `lower_is_better`"
     return [f"the systems' means run against the metrics ({against}): {remedy}"]
 
 
@@ -141,7 +141,7 @@ def scale_notes(inference: Inference, limits: Bounds) -> list[str]:
     if scale is None or not ((limits.low <= scale.low) | (limits.high >= scale.high)).any():
         return []
     ends = f"from {scale.low:g} to {scale.high:g}" if np.isfinite(scale.low) else f"up to {scale.high:g}"
-    return [f"the scores look like a scale {ends}, where intervals end; --range LOW,HIGH names another"]
+    return [f"the scores look like a scale {ends}, where intervals end; `value_range` names another"]
 
 
 def no_spread_notes(inference: Inference) -> list[str]:

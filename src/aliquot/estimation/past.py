@@ -59,12 +59,12 @@ def _standard(one: EvalSet, names: Sequence[str], keys: Sequence[str]) -> tuple[
     present = np.isfinite(scores)
     items = int(present.any(axis=1).sum())
     if items < _FEWEST:
-        raise DataError(f"--past {one.name}: {items} items have a human score; give a campaign with at least {_FEWEST}")
+        raise DataError(f"`past` {one.name}: {items} items have a human score; give a campaign with at least {_FEWEST}")
     there = _features(one, names)
     y = _centred(scores, present)
     spread = float(np.sqrt((y[present] ** 2).mean()))
     if is_negligible(spread, max_abs(scores)):
-        raise DataError(f"--past {one.name}: the human scores do not vary; leave this campaign out")
+        raise DataError(f"`past` {one.name}: the human scores do not vary; leave this campaign out")
     zero = np.zeros(scores.shape)
     x = np.stack([_centred(there[key], present)[present] if key in there else zero[present] for key in keys], axis=1)
     return x, y[present] / spread, min(1.0, _LARGE / items) / one.n_systems

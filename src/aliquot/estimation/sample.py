@@ -198,7 +198,7 @@ def sample_of(evalset: EvalSet, human: str | None = None, selection: Selection |
 
 def _require_judged(count: int, evalset: EvalSet) -> None:
     if count == 0:
-        raise DataError(f"{evalset.name}: no item has a human score; judge some, or name the score with --human")
+        raise DataError(f"{evalset.name}: no item has a human score; judge some, or name the score in `human`")
 
 
 def _from_selection(evalset: EvalSet, scores: FloatArray, selection: Selection) -> Sample:

@@ -45,7 +45,7 @@ class Replay(Result):
         return self.final.to_frame()
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `estimate --sequential --json`."""
+        """The JSON document."""
         final = self.final
         return {
             "verdict": self.verdict,
@@ -124,7 +124,7 @@ def sequential(
         warnings.warn(note, AliquotWarning, 2)
     made = as_judgments(judgments) if judgments is not None else data.judgments
     if made is None:
-        raise OptionError("--sequential replays single judgments in time order: give --judgments FILE")
+        raise OptionError("single judgments are replayed in time order: set `judgments`")
     evalset, mismatches = with_judgments(data, of_criterion(made, criterion, human), selection, human)
     if strict:
         refuse(mismatches)
@@ -183,7 +183,7 @@ def noise_of_systems(evalset: EvalSet, systems: Sequence[str]) -> JudgingNoise:
 _ORDER = {
     True: "the selection is spread over documents: the sequence holds if its items were judged in random order",
     False: "no time of judging is recorded, and the selection's own order runs along the documents: items are replayed "
-    "in random order (--seed)",
+    "in random order (`seed`)",
 }
 
 
@@ -195,7 +195,7 @@ def item_weights(selection: Selection) -> tuple[dict[ItemId, float], list[str]]:
     probability, kind = selection.probability, selection.design.variance
     if probability is None or kind not in ("unordered", "spread", "balanced"):
         raise OptionError(
-            "--sequential needs single items drawn with known probabilities (segments, pps, balanced or auto); this "
+            "sequential looks need single items drawn with known probabilities (segments, pps, balanced or auto); this "
             f"selection is by {selection.method}"
         )
     if np.ptp(probability) <= _ROUNDING:

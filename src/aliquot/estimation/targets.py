@@ -63,7 +63,7 @@ class JudgingNoise:
         )
         return (
             f"{reason}: the interval assumes the largest judging noise the data allow; have some outputs judged by "
-            "another annotator to narrow it, or ask for --target given"
+            "another annotator to narrow it, or set `target=given`"
         )
 
     @property
@@ -193,7 +193,7 @@ def target_variance(inference: Inference, target: str, noise: JudgingNoise, *, a
     if target == "given":
         everything = (sample.counts[inference.judged] == n).all()
         note = (
-            "every item is judged: the mean of these judgments is known exactly; --target testset also counts "
+            "every item is judged: the mean of these judgments is known exactly; `target=testset` also counts "
             "the noise of judging"
         )
         return TargetVariance(nothing, _parts(inference, nothing, nothing), (note,) if everything else ())

@@ -17,7 +17,7 @@ import polars as pl
 
 from aliquot.annotation.agreement import agreement
 from aliquot.annotation.agreement_result import Agreement
-from aliquot.annotation.choice_tables import kind_of
+from aliquot.annotation.choice_tables import detect_table_kind
 from aliquot.annotation.clean import Cleaned, clean
 from aliquot.annotation.compare import compare
 from aliquot.annotation.judgment_noise import find_score_judgments
@@ -166,7 +166,7 @@ def read_choices(data: Any) -> pl.DataFrame | None:
             table = read_frame(raw, data) if detect_format(raw, data) == "table" else None
         except AliquotError:
             return None  # loading it raises the error
-    return table if table is not None and kind_of(table.columns) in _CHOICES else None
+    return table if table is not None and detect_table_kind(table.columns) in _CHOICES else None
 
 
 def _compare_choices(

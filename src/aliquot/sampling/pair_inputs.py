@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.choice_tables import ChoiceTable, choice_table, sides
+from aliquot.annotation.choice_tables import ChoiceTable, choice_table, read_sides
 from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.errors import AliquotWarning, DataError, OptionError, quoted
 from aliquot.io.files import read_bytes
@@ -36,7 +36,7 @@ def read_choices(choices: ChoicesLike, columns: Mapping[str, str] | None = None)
         return [choice for part in parts for choice in part]
     table = _table(choices, columns)
     a, b = table.required("system_a"), table.required("system_b")
-    chosen = sides(table, a, b)
+    chosen = read_sides(table, a, b)
     odd = chosen.is_in(["both", "none"]).fill_null(value=False)
     if odd.any():
         row = int(odd.arg_max() or 0)
