@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from aliquot.collect import planting
 from aliquot.collect.checks import AnnotatorCard, annotator_cards, damaged
 from aliquot.collect.protocols import Checks, Gold
-from aliquot.collect.records import _expected
+from aliquot.collect.records import nearest_expected
 from aliquot.core.judgments import Judgments
 from aliquot.stats.text_similarity import word_spans
 
@@ -183,7 +183,7 @@ def test_more_than_a_fifth_of_the_pages_too_fast_by_hand(fast, looked):
     ("value", "expected"), [(79.0, 80.0), (80.0, 80.0), (90.0, 90.0), (100.0, 100.0), (101.0, 100.0), (None, None)]
 )
 def test_the_nearest_right_answer_by_hand(value, expected):
-    assert _expected({"value": value}, (80.0, 100.0)) == expected
+    assert nearest_expected(value, (80.0, 100.0)) == expected
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from aliquot.collect.actions import act
 from aliquot.collect.backup import backup
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.errors import StorageError
+from aliquot.collect.event_types import AnnotatorForgotten
 from aliquot.collect.organiser import payments_of
 from aliquot.collect.protocols import Field, Form, Protocol, Score
 from aliquot.collect.statements import decode, encode, sql
@@ -368,8 +369,12 @@ def forget_as_version_2(campaign: Campaign, name: str) -> None:
             new = row.payload.replace(encode(name), encode(alias))
             connection.execute(sql("UPDATE events SET payload = :new WHERE id = :id"), {"new": new, "id": row.id})
         time = connection.execute(sql("SELECT MAX(time) FROM events")).scalar()
-        payload = {"id": identity, "name": alias, "alias": alias, "reason": ""}
-        campaign.log.append(connection, float(time or 0), "organiser", "forgotten", payload)
+        event = AnnotatorForgotten(id=identity, alias=alias, reason="")
+        campaign.log.append(connection, float(time or 0), "organiser", event)
+        payload = {"id": identity, "name": alias, "alias": alias, "reason": ""}  # version 2 kept the new name twice
+        for table in ("events", "audit"):
+            query = sql(f"UPDATE {table} SET payload = :new WHERE kind = 'forgotten'")  # noqa: S608
+            connection.execute(query, {"new": encode(payload)})
         as_version_2(connection.exec_driver_sql)
 
 

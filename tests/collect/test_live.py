@@ -355,10 +355,10 @@ def test_a_failed_transaction_does_not_put_the_allocator_ahead_of_the_log(tmp_pa
     bot = Bot(campaign, "ann")
     real = campaign.log.append
 
-    def fail(connection, time, actor, kind, payload, client_id=None):
-        if kind == "lease":
+    def fail(connection, time, actor, event, client_id=None):
+        if event.KIND == "lease":
             raise RuntimeError("the disk is full")
-        return real(connection, time, actor, kind, payload, client_id)
+        return real(connection, time, actor, event, client_id)
 
     monkeypatch.setattr(campaign.log, "append", fail)
     with pytest.raises(RuntimeError):

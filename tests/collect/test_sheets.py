@@ -174,7 +174,7 @@ def test_what_is_wrong_with_a_sheet_is_said(tmp_path, data):
         "is not in the key": changed(id="0000000000"),
         "was read before": [*good, good[at]],
         "belongs to the sheet of 'ann": [*good, other],
-        "unknown column 'id'": [{k: v for k, v in row.items() if k != "id"} for row in good],
+        "no column 'id' says": [{k: v for k, v in row.items() if k != "id"} for row in good],
         "the column 'score' is missing": [{k: v for k, v in row.items() if k != "score"} for row in good],
         "no row is answered": [row | {"score": ""} for row in good],
     }

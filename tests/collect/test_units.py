@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import aliquot
 from aliquot.collect.protocols import load_protocol
-from aliquot.collect.units import Texts, make_units, shown_rows
+from aliquot.collect.unit_texts import UnitTexts
+from aliquot.collect.units import make_units
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
 from aliquot.errors import DataError, NameUnknownError
@@ -121,9 +122,11 @@ def test_one_system_cannot_be_compared():
 
 
 def test_suggested_spans_are_checked(data):
-    texts = Texts(data, load_protocol("esa-ai"))
+    texts = UnitTexts(data, load_protocol("esa-ai"))
     unit = next(u for u in make_units(data, None, load_protocol("esa-ai")) if u.systems == ("sys1",))
-    row = next(row for row in shown_rows(unit, texts) if not row["context"])
-    assert row["outputs"][0]["prefilled"][0]["quote"] == row["outputs"][0]["text"][:2]
+    row = next(row for row in texts.show_unit(unit) if not row.context)
+    output = row.outputs[0]
+    assert output.prefilled is not None
+    assert output.prefilled[0].quote == output.text[:2]
     with pytest.raises(DataError, match="which the items lack"):
-        Texts(evalset(["d"]), load_protocol("esa-ai"))
+        UnitTexts(evalset(["d"]), load_protocol("esa-ai"))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy.engine import Connection
 
+from aliquot.collect import event_types as kinds
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.creating import add_units
 from aliquot.collect.people import WORKING, is_model
@@ -57,27 +58,25 @@ def act(campaign: Campaign, action: str, target: str = "", value: str = "", reas
     )
 
 
+def _append(campaign: Campaign, connection: Connection, event: kinds.Event) -> None:
+    campaign.log.append(connection, campaign.store.clock.now(), "organiser", event)
+
+
 # -- annotators ----------------------------------------------------------------------------------------------------
 
 
-def _fact(name: str, value: str | int, done: str, *, free: bool = False) -> Callable[[Campaign, Request], str]:
-    """Make the action that changes one fact of an annotator; `free` gives the open units back to the others."""
+def _annotator_action(summary: str, *, free: bool = False, **facts: Any) -> Callable[[Campaign, Request], str]:
+    """Make the action that changes a fact of an annotator; `free` gives the open units back to the others."""
 
     def run(campaign: Campaign, request: Request) -> str:
         def change(connection: Connection) -> None:
             identity = campaign.identity(connection, request.target)
             if free:
                 campaign.free_units(connection, identity)
-            campaign.log.append(
-                connection,
-                campaign.store.clock.now(),
-                "organiser",
-                "annotator_state",
-                {"id": identity, name: value, "reason": request.reason},
-            )
+            _append(campaign, connection, kinds.AnnotatorChanged(id=identity, reason=request.reason, **facts))
 
         campaign.store.write(change)
-        return f"{request.target} {done}"
+        return f"{request.target} {summary}"
 
     return run
 
@@ -86,13 +85,7 @@ def _reassign(campaign: Campaign, request: Request) -> str:
     def change(connection: Connection) -> int:
         identity = campaign.identity(connection, request.target)
         count = campaign.free_units(connection, identity)
-        campaign.log.append(
-            connection,
-            campaign.store.clock.now(),
-            "organiser",
-            "reassigned",
-            {"id": identity, "units": count, "reason": request.reason},
-        )
+        _append(campaign, connection, kinds.UnitsReassigned(id=identity, units=count, reason=request.reason))
         return count
 
     count = campaign.store.write(change)
@@ -126,13 +119,7 @@ def _message(campaign: Campaign, request: Request) -> str:
 
     def change(connection: Connection) -> None:
         identity = campaign.identity(connection, request.target) if request.target else None
-        campaign.log.append(
-            connection,
-            campaign.store.clock.now(),
-            "organiser",
-            "message",
-            {"id": identity, "text": request.value, "reason": request.reason},
-        )
+        _append(campaign, connection, kinds.MessageSent(id=identity, text=request.value, reason=request.reason))
 
     campaign.store.write(change)
     return f"message to {request.target or 'everybody'}: {request.value}"
@@ -141,18 +128,11 @@ def _message(campaign: Campaign, request: Request) -> str:
 # -- the campaign --------------------------------------------------------------------------------------------------
 
 
-def _campaign_state(state: str, done: str) -> Callable[[Campaign, Request], str]:
+def _change_state(state: Literal["open", "paused", "closed"], summary: str) -> Callable[[Campaign, Request], str]:
     def run(campaign: Campaign, request: Request) -> str:
-        campaign.store.write(
-            lambda connection: campaign.log.append(
-                connection,
-                campaign.store.clock.now(),
-                "organiser",
-                "campaign_state",
-                {"state": state, "reason": request.reason},
-            )
-        )
-        return done
+        event = kinds.StateChanged(state=state, reason=request.reason)
+        campaign.store.write(lambda connection: _append(campaign, connection, event))
+        return summary
 
     return run
 
@@ -169,9 +149,7 @@ def _wanted(campaign: Campaign, request: Request) -> str:
         people = connection.execute(sql(f"SELECT COUNT(*) FROM annotators WHERE {WORKING}")).scalar() or 0  # noqa: S608
         if count > people:
             raise OptionError(f"{count} judgments an output need {count} annotators, and {people} are active; add some")
-        campaign.log.append(
-            connection, campaign.store.clock.now(), "organiser", "wanted", {"wanted": count, "reason": request.reason}
-        )
+        _append(campaign, connection, kinds.JudgmentsWanted(wanted=count, reason=request.reason))
 
     campaign.store.write(change)
     return f"every output is judged {count} times; what was judged more often stays"
@@ -179,11 +157,8 @@ def _wanted(campaign: Campaign, request: Request) -> str:
 
 def _workers(campaign: Campaign, request: Request) -> str:
     most = _whole(request.value, "workers")
-    campaign.store.write(
-        lambda connection: campaign.log.append(
-            connection, campaign.store.clock.now(), "organiser", "workers", {"most": most, "reason": request.reason}
-        )
-    )
+    event = kinds.WorkersLimited(most=most, reason=request.reason)
+    campaign.store.write(lambda connection: _append(campaign, connection, event))
     return f"shared links let in {most} workers at the most"
 
 
@@ -204,16 +179,13 @@ def _top_up(campaign: Campaign, request: Request) -> str:
     )
 
     def change(connection: Connection) -> None:
-        now = campaign.store.clock.now()
         campaign.replace_selection(connection, later)
-        campaign.log.append(
+        _append(
+            campaign,
             connection,
-            now,
-            "organiser",
-            "topped_up",
-            {"items": len(fresh), "selected": len(later), "reason": request.reason},
+            kinds.ItemsAdded(items=len(fresh), selected=len(later), reason=request.reason),
         )
-        add_units(campaign.log, connection, units, campaign.per_output, now)
+        add_units(campaign.log, connection, units, campaign.per_output, campaign.store.clock.now())
 
     campaign.store.write(change)
     return f"{len(fresh)} more items are judged, {len(later)} in all"
@@ -233,9 +205,7 @@ def _rejudge(campaign: Campaign, request: Request) -> str:
             raise OptionError(
                 f"'{request.target}' is an automatic judge, so that people judge all its outputs anyway; name a person"
             )
-        campaign.log.append(
-            connection, campaign.store.clock.now(), "organiser", "rejudge", {"id": identity, "reason": request.reason}
-        )
+        _append(campaign, connection, kinds.WorkRejudged(id=identity, reason=request.reason))
 
     campaign.store.write(change)
     return f"the finished work of {request.target} is judged once more by others"
@@ -257,11 +227,15 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
         action.name: action
         for action in (
             Action(
-                "pause", "Pause", _fact("work", "paused", "is paused; open units went back to the queue", free=True)
+                "pause",
+                "Pause",
+                _annotator_action("is paused; open units went back to the queue", free=True, work="paused"),
             ),
-            Action("resume", "Resume", _fact("work", "active", "is not paused any more")),
-            Action("exclude", "Exclude", _fact("counts", 0, "is excluded: none of the judgments count", free=True)),
-            Action("include", "Include", _fact("counts", 1, "is included again: the judgments count")),
+            Action("resume", "Resume", _annotator_action("is not paused any more", work="active")),
+            Action(
+                "exclude", "Exclude", _annotator_action("is excluded: none of the judgments count", free=True, counts=0)
+            ),
+            Action("include", "Include", _annotator_action("is included again: the judgments count", counts=1)),
             Action("revoke", "Withdraw link", _revoke),
             Action("renew", "New link", _renew),
             Action("rejudge", "Judge again", _rejudge),
@@ -273,9 +247,9 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
             Action("renew_shared", "Make new shared links", _renew_shared),
             Action("top_up", "Judge more items", _top_up),
             Action("guidelines", "Change the guidelines", _guidelines),
-            Action("stop", "Pause the campaign", _campaign_state("paused", "the campaign is paused")),
-            Action("open", "Open the campaign", _campaign_state("open", "the campaign is open")),
-            Action("close", "Close the campaign", _campaign_state("closed", "the campaign is closed")),
+            Action("stop", "Pause the campaign", _change_state("paused", "the campaign is paused")),
+            Action("open", "Open the campaign", _change_state("open", "the campaign is open")),
+            Action("close", "Close the campaign", _change_state("closed", "the campaign is closed")),
         )
     }
 )

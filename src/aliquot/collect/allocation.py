@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from aliquot.collect.creating import add_units
+from aliquot.collect.event_types import CellsAllocated
 from aliquot.collect.events import Log
 from aliquot.collect.protocols import Protocol
 from aliquot.collect.statements import ALLOCATING, decode, one_at_a_time, sql
@@ -22,7 +23,6 @@ from aliquot.core.selection import Selection
 from aliquot.sampling.allocator import Advice, Allocator
 from aliquot.sampling.allocator_inputs import Ask
 
-KIND = "allocate"  # of events
 _CELLS = 10  # asked for at once: enough for a unit, few enough to learn from every answer soon
 
 
@@ -78,7 +78,7 @@ class Allocation:
         entries = allocator.state()["log"][before:]
         if not entries:
             return 0
-        log.append(connection, now, "system", KIND, {"log": entries})
+        log.append(connection, now, "system", CellsAllocated(log=entries))
         self._event = int(connection.execute(sql("SELECT MAX(id) FROM events WHERE kind = 'allocate'")).scalar() or 0)
         if not asks:
             return 0

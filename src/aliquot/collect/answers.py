@@ -1,6 +1,7 @@
-"""Answers as they come from a page or a sheet: whether they fit the protocol and the text shown, and what is missing.
+"""Answers: typed values of the widgets, read from JSON and checked against the protocol and the texts that were shown.
 
-An answer belongs to one cell: {widget name: value}. Offsets of spans are code points of the text shown.
+An answer belongs to one cell: {widget name: value}. Its JSON, in requests, events and tables, has no tags: the widget
+tells which class a value has. `check_answer` reads what somebody sends, `read_answer` what is stored.
 """
 
 from __future__ import annotations
@@ -8,81 +9,126 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeGuard
 
 import msgspec
 
 from aliquot.collect.errors import CollectError
 from aliquot.collect.protocols import Choice, Field, Form, Protocol, Score, Spans, Text, Widget
-from aliquot.core.evalset import ItemId
+from aliquot.collect.unit_texts import Cell, MarkedSpan, ShownUnit, slot_names
 
 FORM = "form"
 """The id of the cell that holds what an annotator says about himself or herself."""
-SLOTS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_MOST_TEXT, _MOST_SPANS = 100_000, 1_000
+MAX_TEXT, MAX_SPANS = 100_000, 1_000
 MAX_NUMBER = 2**53  # whole numbers up to here are the same in JSON, JavaScript and databases
+Number = int | float
 
 
-@dataclass(frozen=True)
-class Cell:
-    """Where an answer belongs: to an output, an item (no output) or a document (no row)."""
-
-    id: str
-    scope: str
-    row: int | None = None
-    output: int | None = None
+# -- values --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A unit as it is stored: systems, rows with texts and cells."""
+class ScoreValue(msgspec.Struct, frozen=True):
+    """A score."""
 
-    systems: tuple[str, ...]
-    rows: list[dict[str, Any]]
-    document: str | None
-    document_cell: str | None
-
-    @classmethod
-    def read(cls, systems: str, document: str | None, payload: str) -> Shown:
-        """Read the columns of the table `units`."""
-        found = msgspec.json.decode(payload)
-        return cls(tuple(msgspec.json.decode(systems)), found["rows"], document, found.get("document_cell"))
-
-    @cached_property
-    def cells(self) -> dict[str, Cell]:
-        """All cells by their ids, in reading order."""
-        found: list[Cell] = []
-        for at, row in enumerate(self.rows):
-            if row.get("cell"):
-                found.append(Cell(row["cell"], "item", at))
-            found += [
-                Cell(output["cell"], "output", at, number)
-                for number, output in enumerate(row["outputs"])
-                if output.get("cell")
-            ]
-        if self.document_cell:
-            found.append(Cell(self.document_cell, "document"))
-        return {cell.id: cell for cell in found}
-
-    def item(self, cell: Cell) -> ItemId:
-        """Return the item of a cell that has one."""
-        found: ItemId = self.rows[cell.row or 0]["item"]
-        return found
-
-    def judged_items(self) -> list[ItemId]:
-        """Return the items that are no context, in reading order."""
-        return [row["item"] for row in self.rows if not row["context"]]
+    value: Number
 
 
-def slot_names(count: int) -> list[str]:
-    """Return the names of the places side by side: A, B, ... Z, A2, B2, ...
+class CriterionScores(msgspec.Struct, frozen=True):
+    """A score for each criterion that was answered."""
 
-    >>> slot_names(3)
-    ['A', 'B', 'C']
-    """
-    return [SLOTS[at % 26] + ("" if at < 26 else str(at // 26 + 1)) for at in range(count)]
+    values: dict[str, Number]
+
+
+class MarkedSpans(msgspec.Struct, frozen=True):
+    """Errors marked in a text; none where the text has no error."""
+
+    spans: list[MarkedSpan]
+
+
+class Preference(msgspec.Struct, frozen=True):
+    """The slot that is better, or "tie"; with a strength where the widget asks for one (`graded`)."""
+
+    choice: str
+    strength: int | None = None
+    graded: bool = False
+
+
+class BestWorst(msgspec.Struct, frozen=True):
+    """The best and the worst slot; None while the annotator has not chosen."""
+
+    best: str | None = None
+    worst: str | None = None
+
+
+class Ranking(msgspec.Struct, frozen=True):
+    """Groups of tied slots, best first."""
+
+    groups: list[list[str]]
+
+
+class WrittenText(msgspec.Struct, frozen=True):
+    """A post-edited output or a comment."""
+
+    text: str
+
+
+class FormEntries(msgspec.Struct, frozen=True):
+    """What an annotator entered into a form, by field."""
+
+    entries: dict[str, str | Number | bool]
+
+
+Value = ScoreValue | CriterionScores | MarkedSpans | Preference | BestWorst | Ranking | WrittenText | FormEntries
+Answer = Mapping[str, Value]
+"""Widget name -> value, of one cell."""
+
+
+def read_answer(protocol: Protocol, scope: str, content: str | bytes | msgspec.Raw) -> dict[str, Value]:
+    """Read the JSON of a stored answer to the widgets of one scope."""
+    return read_values(protocol, scope, msgspec.json.decode(content, type=dict[str, msgspec.Raw]))
+
+
+def read_values(protocol: Protocol, scope: str, values: Mapping[str, msgspec.Raw]) -> dict[str, Value]:
+    """Read the JSON of each value of a stored answer."""
+    return {w.name: _read_value(w, values[w.name]) for w in protocol.of_scope(scope) if w.name in values}
+
+
+def _read_value(widget: Widget, content: msgspec.Raw) -> Value:
+    if isinstance(widget, Score):
+        if widget.criteria:
+            return CriterionScores(msgspec.json.decode(content, type=dict[str, Number]))
+        return ScoreValue(msgspec.json.decode(content, type=Number))
+    if isinstance(widget, Spans):
+        return MarkedSpans(msgspec.json.decode(content, type=list[MarkedSpan]))
+    if isinstance(widget, Choice):
+        if widget.style == "best-worst":
+            return msgspec.json.decode(content, type=BestWorst)
+        if widget.style == "ranking":
+            return Ranking(msgspec.json.decode(content, type=list[list[str]]))
+        choice = msgspec.json.decode(content, type=str | Preference)
+        return Preference(choice) if isinstance(choice, str) else msgspec.structs.replace(choice, graded=True)
+    if isinstance(widget, Text):
+        return WrittenText(msgspec.json.decode(content, type=str))
+    return FormEntries(msgspec.json.decode(content, type=dict[str, str | Number | bool]))
+
+
+def encode_answer(answer: Answer) -> msgspec.Raw:
+    """Return an answer as the JSON that is stored."""
+    return msgspec.Raw(msgspec.json.encode({name: _to_json(value) for name, value in answer.items()}))
+
+
+def _to_json(value: Value) -> Any:
+    if isinstance(value, Preference):
+        strength = {} if value.strength is None else {"strength": value.strength}
+        return {"choice": value.choice, **strength} if value.graded else value.choice
+    if isinstance(value, BestWorst):
+        slots = {"best": value.best, "worst": value.worst}
+        return {name: slot for name, slot in slots.items() if slot is not None}
+    (content,) = msgspec.structs.astuple(value)
+    return content
+
+
+# -- checking what somebody sends ----------------------------------------------------------------------------------
 
 
 def refuse(message: str) -> CollectError:
@@ -90,16 +136,16 @@ def refuse(message: str) -> CollectError:
     return CollectError("bad_answer", message)
 
 
-def check_text(name: str, value: Any, most: int = _MOST_TEXT) -> str:
+def check_text(name: str, value: Any, max_length: int = MAX_TEXT) -> str:
     """Return a typed text, or raise for other types, long texts and what PostgreSQL or UTF-8 cannot hold."""
-    if not isinstance(value, str) or len(value) > most:
-        raise refuse(f"{name}: expected a text of at most {most:,} characters, found {_in_words(value)}")
+    if not isinstance(value, str) or len(value) > max_length:
+        raise refuse(f"{name}: expected a text of at most {max_length:,} characters, found {_describe(value)}")
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
         raise refuse(f"{name}: the text has a character that cannot be stored (NUL or half a pair); remove it")
     return value
 
 
-def _in_words(value: Any) -> str:
+def _describe(value: Any) -> str:
     """Describe a value of any size in a message."""
     if isinstance(value, str):
         return f"{value[:40]!r}" if len(value) <= 40 else f"a text of {len(value):,} characters"
@@ -108,8 +154,8 @@ def _in_words(value: Any) -> str:
     return "a large number" if isinstance(value, int) else f"a {'list' if isinstance(value, list) else 'table'}"
 
 
-def check_answer(protocol: Protocol, shown: Shown, cell_id: str, answer: Any) -> dict[str, Any]:
-    """Return the answer as it is stored, or raise with what does not fit."""
+def check_answer(protocol: Protocol, shown: ShownUnit, cell_id: str, answer: Any) -> dict[str, Value]:
+    """Return the values of an answer to a cell; raise for what the protocol or the unit does not have."""
     if not isinstance(answer, dict):
         raise refuse(f"an answer is an object with the widgets' names, found {type(answer).__name__}")
     if cell_id == FORM:
@@ -117,65 +163,66 @@ def check_answer(protocol: Protocol, shown: Shown, cell_id: str, answer: Any) ->
     elif cell_id in shown.cells:
         cell = shown.cells[cell_id]
     else:
-        raise refuse(f"the cell {_in_words(cell_id)} is not in this unit; load the unit again")
+        raise refuse(f"the cell {_describe(cell_id)} is not in this unit; load the unit again")
     widgets = {widget.name: widget for widget in protocol.of_scope(cell.scope)}
-    checked = {}
+    values = {}
     for name, value in answer.items():
         if name not in widgets:
-            raise refuse(f"the protocol asks nothing called {_in_words(name)} here; load the page again")
+            raise refuse(f"the protocol asks nothing called {_describe(name)} here; load the page again")
         if value is not None:
-            checked[name] = _checked(widgets[name], value, shown, cell)
-    return checked
+            values[name] = _check_value(widgets[name], value, shown, cell)
+    return values
 
 
-def missing_widgets(protocol: Protocol, scope: str, answer: Mapping[str, Any]) -> list[str]:
+def missing_widgets(protocol: Protocol, scope: str, answer: Answer) -> list[str]:
     """Return the names of required widgets that have no complete value yet."""
-    return [w.name for w in protocol.of_scope(scope) if w.required and not _complete(w, answer.get(w.name))]
+    return [w.name for w in protocol.of_scope(scope) if w.required and not _is_complete(w, answer.get(w.name))]
 
 
-def _complete(widget: Widget, value: Any) -> bool:
-    if value is None:
-        return False
-    if isinstance(widget, Score) and widget.criteria:
-        return all(value.get(name) is not None for name in widget.criteria)
-    if isinstance(widget, Spans):  # saved while it is being made, a span may lack both
-        return all(span["severity"] and (span["category"] or not widget.categories) for span in value)
-    if isinstance(widget, Choice) and widget.style == "best-worst":
-        return bool(value.get("best") and value.get("worst"))
-    if isinstance(widget, Choice) and isinstance(value, dict) and widget.strength:
-        return value.get("choice") == "tie" or value.get("strength") is not None
-    if isinstance(widget, Choice) and widget.strength:
-        return bool(value == "tie")
-    if isinstance(widget, Text):
-        return bool(value.strip())
-    if isinstance(widget, Form):
-        return all(value.get(field.name) not in (None, "", False) for field in widget.fields if field.required)
+def _is_complete(widget: Widget, value: Value | None) -> bool:
+    match value:
+        case None:
+            return False
+        case CriterionScores() if isinstance(widget, Score):
+            return set(widget.criteria) <= value.values.keys()
+        case MarkedSpans() if isinstance(widget, Spans):  # saved while it is being made, a span may lack both
+            return all(span.severity and (span.category or not widget.categories) for span in value.spans)
+        case BestWorst():
+            return bool(value.best and value.worst)
+        case Preference() if isinstance(widget, Choice) and widget.strength:
+            return value.choice == "tie" or value.strength is not None
+        case WrittenText():
+            return bool(value.text.strip())
+        case FormEntries() if isinstance(widget, Form):
+            return all(value.entries.get(f.name) not in (None, "", False) for f in widget.fields if f.required)
     return True
 
 
-def _checked(widget: Widget, value: Any, shown: Shown, cell: Cell) -> Any:
+def _check_value(widget: Widget, value: Any, shown: ShownUnit, cell: Cell) -> Value:
     if isinstance(widget, Score):
-        return _score(widget, value)
+        return _check_score(widget, value)
     if isinstance(widget, Spans):
-        return _spans(widget, value, shown, cell)
+        return _check_spans(widget, value, shown, cell)
     if isinstance(widget, Choice):
-        return _choice(widget, value, slot_names(len(shown.systems)))
+        return _check_choice(widget, value, slot_names(len(shown.systems)))
     if isinstance(widget, Text):
-        return check_text(widget.name, value)
-    return _form(widget, value)
+        return WrittenText(check_text(widget.name, value))
+    return _check_form(widget, value)
 
 
-def _score(widget: Score, value: Any) -> Any:
+def _check_score(widget: Score, value: Any) -> ScoreValue | CriterionScores:
     if not widget.criteria:
-        return _number(widget, value)
+        return ScoreValue(_check_number(widget, value))
     if not isinstance(value, dict) or not set(value) <= set(widget.criteria):
         raise refuse(f"{widget.name}: expected an object with a number for each of {', '.join(widget.criteria)}")
-    return {name: _number(widget, number) for name, number in value.items() if number is not None}
+    return CriterionScores(
+        {name: _check_number(widget, number) for name, number in value.items() if number is not None}
+    )
 
 
-def _number(widget: Score, value: Any) -> float:
+def _check_number(widget: Score, value: Any) -> Number:
     if not is_number(value):
-        raise refuse(f"{widget.name}: expected a number, found {_in_words(value)}")
+        raise refuse(f"{widget.name}: expected a number, found {_describe(value)}")
     if not widget.low <= value <= widget.high:
         raise refuse(f"{widget.name}: {value:g} is outside {widget.low:g} to {widget.high:g}")
     steps = (value - widget.low) / widget.step
@@ -184,7 +231,7 @@ def _number(widget: Score, value: Any) -> float:
     return value
 
 
-def is_number(value: Any) -> TypeGuard[float]:
+def is_number(value: Any) -> TypeGuard[Number]:
     """Return whether a value of JSON is a finite number that can be stored."""
     return (
         isinstance(value, int | float)
@@ -198,102 +245,94 @@ def text_digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _spans(widget: Spans, value: Any, shown: Shown, cell: Cell) -> list[dict[str, Any]]:
-    if not isinstance(value, list) or len(value) > _MOST_SPANS:
-        raise refuse(f"{widget.name}: expected a list of at most {_MOST_SPANS} spans")
-    row = shown.rows[cell.row or 0]
-    texts = {"output": row["outputs"][cell.output or 0]["text"]}
-    if widget.on_source and "source" in row:
-        texts["source"] = row["source"]["text"]
+def _check_spans(widget: Spans, value: Any, shown: ShownUnit, cell: Cell) -> MarkedSpans:
+    if not isinstance(value, list) or len(value) > MAX_SPANS:
+        raise refuse(f"{widget.name}: expected a list of at most {MAX_SPANS} spans")
+    texts = {"output": shown.output(cell).text}
+    source = shown.row(cell).source
+    if widget.on_source and source is not None:
+        texts["source"] = source.text
     severities = {severity.name for severity in widget.severities}
     categories = {name for name, below in widget.categories.items() if not below}
     categories |= {f"{name}/{leaf}" for name, below in widget.categories.items() for leaf in below}
-    return [_span(widget, span, texts, severities, categories) for span in value]
+    return MarkedSpans([_check_span(widget, span, texts, severities, categories) for span in value])
 
 
-def _span(
+def _check_span(
     widget: Spans, span: Any, texts: Mapping[str, str], severities: set[str], categories: set[str]
-) -> dict[str, Any]:
+) -> MarkedSpan:
     if not isinstance(span, dict):
         raise refuse(f"{widget.name}: a span is an object with start, end, quote and severity")
     side = span.get("side", "output")
     text = texts.get(side) if isinstance(side, str) else None
     if text is None:
-        raise refuse(f"{widget.name}: spans cannot be marked on {_in_words(side)} here")
+        raise refuse(f"{widget.name}: spans cannot be marked on {_describe(side)} here")
     start, end = span.get("start"), span.get("end")
     if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(text):
         raise refuse(
-            f"{widget.name}: a span from {_in_words(start)} to {_in_words(end)} is not inside the text of {len(text)} "
+            f"{widget.name}: a span from {_describe(start)} to {_describe(end)} is not inside the text of {len(text)} "
             "characters"
         )
     if span.get("quote") != text[start:end]:
         raise refuse(f"{widget.name}: the span's text is not what was shown there; load the unit again")
     severity = span.get("severity")
     if severity is not None and not _is_among(severity, severities):
-        raise refuse(f"{widget.name}: no severity {_in_words(severity)}; there are {', '.join(sorted(severities))}")
+        raise refuse(f"{widget.name}: no severity {_describe(severity)}; there are {', '.join(sorted(severities))}")
     category = span.get("category")
     if category is not None and not _is_among(category, categories):
-        raise refuse(f"{widget.name}: no category {_in_words(category)}; load the page again")
-    return {
-        "start": start,
-        "end": end,
-        "quote": text[start:end],
-        "severity": severity,
-        "category": category,
-        "side": side,
-        "text": text_digest(text),
-    }
+        raise refuse(f"{widget.name}: no category {_describe(category)}; load the page again")
+    return MarkedSpan(start, end, text[start:end], severity, category, side, text_digest(text))
 
 
-def _is_among(value: Any, names: Collection[str]) -> bool:
+def _is_among(value: Any, names: Collection[str]) -> TypeGuard[str]:
     return isinstance(value, str) and value in names
 
 
-def _choice(widget: Choice, value: Any, slots: Sequence[str]) -> Any:
+def _check_choice(widget: Choice, value: Any, slots: Sequence[str]) -> Preference | BestWorst | Ranking:
     if widget.style == "pairwise":
-        return _preference(widget, value, slots)
+        return _check_preference(widget, value, slots)
     if widget.style == "best-worst":
         if not isinstance(value, dict) or not set(value) <= {"best", "worst"}:
             raise refuse(f'{widget.name}: expected {{"best": slot, "worst": slot}}')
-        chosen = {name: slot for name, slot in value.items() if slot is not None}
-        if not all(_is_among(slot, slots) for slot in chosen.values()) or len(set(chosen.values())) < len(chosen):
+        chosen = [slot for slot in value.values() if slot is not None]
+        if not all(_is_among(slot, slots) for slot in chosen) or len(set(chosen)) < len(chosen):
             raise refuse(f"{widget.name}: best and worst are two different ones of {', '.join(slots)}")
-        return chosen
-    groups = value if isinstance(value, list) else []
-    flat = [slot for group in groups for slot in (group if isinstance(group, list) else [group])]
+        return BestWorst(value.get("best"), value.get("worst"))
+    groups = [group if isinstance(group, list) else [group] for group in (value if isinstance(value, list) else [])]
+    flat = [slot for group in groups for slot in group]
     if not all(_is_among(slot, slots) for slot in flat) or sorted(flat) != sorted(slots):
         raise refuse(f"{widget.name}: a ranking names each of {', '.join(slots)} once")
-    tied = any(isinstance(group, list) and len(group) != 1 for group in groups)
-    if tied and not widget.ties:
+    if not widget.ties and any(len(group) != 1 for group in groups):
         raise refuse(f"{widget.name}: ties are not allowed")
-    return [group if isinstance(group, list) else [group] for group in groups]
+    return Ranking(groups)
 
 
-def _preference(widget: Choice, value: Any, slots: Sequence[str]) -> Any:
+def _check_preference(widget: Choice, value: Any, slots: Sequence[str]) -> Preference:
     chosen, strength = (value.get("choice"), value.get("strength")) if isinstance(value, dict) else (value, None)
-    allowed = [*slots, "tie"] if widget.ties else list(slots)
-    if not _is_among(chosen, allowed):
-        raise refuse(f"{widget.name}: expected one of {', '.join(allowed)}, found {_in_words(chosen)}")
+    options = [*slots, "tie"] if widget.ties else list(slots)
+    if not _is_among(chosen, options):
+        raise refuse(f"{widget.name}: expected one of {', '.join(options)}, found {_describe(chosen)}")
     if not widget.strength:
-        return chosen
+        return Preference(chosen)
     if strength is not None and not (type(strength) is int and 1 <= strength <= widget.strength):
-        raise refuse(f"{widget.name}: the strength is 1 to {widget.strength}, found {_in_words(strength)}")
-    return {"choice": chosen} | ({} if strength is None or chosen == "tie" else {"strength": strength})
+        raise refuse(f"{widget.name}: the strength is 1 to {widget.strength}, found {_describe(strength)}")
+    return Preference(chosen, None if chosen == "tie" else strength, graded=True)
 
 
-def _form(widget: Form, value: Any) -> dict[str, Any]:
+def _check_form(widget: Form, value: Any) -> FormEntries:
     fields = {field.name: field for field in widget.fields}
     if not isinstance(value, dict) or not set(value) <= set(fields):
         raise refuse(f"{widget.name}: expected an object with the fields {', '.join(fields)}")
-    return {name: _field(fields[name], given) for name, given in value.items() if given is not None}
+    return FormEntries({name: _check_field(fields[name], entry) for name, entry in value.items() if entry is not None})
 
 
-def _field(field: Field, value: Any) -> Any:
+def _check_field(field: Field, value: Any) -> str | Number | bool:
     if field.kind == "text":
         return check_text(field.name, value)
     if field.kind == "select" and not _is_among(value, field.options):
-        raise refuse(f"{field.name}: expected one of {', '.join(field.options)}, found {_in_words(value)}")
+        raise refuse(f"{field.name}: expected one of {', '.join(field.options)}, found {_describe(value)}")
     fits = field.kind == "select" or (is_number(value) if field.kind == "number" else isinstance(value, bool))
     if not fits:
-        raise refuse(f"{field.name}: expected {field.kind}, found {_in_words(value)}")
-    return value
+        raise refuse(f"{field.name}: expected {field.kind}, found {_describe(value)}")
+    checked: str | Number | bool = value
+    return checked

@@ -8,26 +8,29 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import polars as pl
+from msgspec import UNSET, UnsetType
 from sqlalchemy.engine import Connection
 
 from aliquot.collect import creating, crowd, exporting
+from aliquot.collect import event_types as kinds
 from aliquot.collect.errors import CollectError
 from aliquot.collect.gathering import annotator_names, gather
 from aliquot.collect.judges import add_unselected
 from aliquot.collect.opened import campaign_state, meta_value
-from aliquot.collect.people import FORGOTTEN, VALID, WITHDRAWN, erase_person
+from aliquot.collect.people import FORGOTTEN, VALID, WITHDRAWN, Extra, erase_person
 from aliquot.collect.protocols import Protocol
 from aliquot.collect.rebuilding import CheckResult, check
 from aliquot.collect.schema import is_url
 from aliquot.collect.serving import ServedCampaign
-from aliquot.collect.statements import NUMBERING, decode, locking, one_at_a_time, set_meta, sql
+from aliquot.collect.statements import NUMBERING, locking, one_at_a_time, set_meta, sql
 from aliquot.collect.status import Status, status_of
 from aliquot.collect.store import Store
 from aliquot.collect.tokens import CROWD, ORGANISER, Links, make_token, new_secret, read_secret, token_hash
-from aliquot.collect.units import UNIT_ITEMS, Texts, expected_seconds, make_units
+from aliquot.collect.unit_texts import UnitTexts, expected_seconds
+from aliquot.collect.units import UNIT_ITEMS, make_units
 from aliquot.core.judgments import Judgments
 from aliquot.core.selection import Selection
 from aliquot.errors import DataError, OptionError, unknown_name
@@ -169,22 +172,14 @@ class Campaign(ServedCampaign):
             rows = connection.execute(sql("SELECT id, token_number FROM annotators WHERE link <> 'forgotten'")).all()
             for row in rows:
                 number = row.token_number + 1
-                self.log.append(
-                    connection,
-                    now,
-                    "organiser",
-                    "annotator_token",
-                    {
-                        "id": row.id,
-                        "token_number": number,
-                        "token_hash": token_hash(make_token(secret, self.id, row.id, number)),
-                    },
-                )
+                token = token_hash(make_token(secret, self.id, row.id, number))
+                event = kinds.LinkRenewed(id=row.id, token_number=number, token_hash=token)
+                self.log.append(connection, now, "organiser", event)
             number = int(meta_value(connection, "organiser_number")) + 1
             set_meta(connection, "organiser_number", str(number))
             set_meta(connection, "organiser_hash", token_hash(make_token(secret, self.id, ORGANISER, number)))
             self._renew_shared(connection, secret)
-            self.log.append(connection, now, "organiser", "links_renewed", {"annotators": len(rows)})
+            self.log.append(connection, now, "organiser", kinds.LinksRenewed(annotators=len(rows)))
 
         self.store.write(change)
 
@@ -254,8 +249,8 @@ class Campaign(ServedCampaign):
             creating.store_data(connection, wider)
             for name in ("data", "_texts"):
                 self.__dict__.pop(name, None)
-            self.log.append(connection, now, "organiser", "systems_added", {"systems": list(fresh), "reason": reason})
-            self.__dict__["_texts"] = Texts(wider, self.protocol)  # the new input is not committed yet
+            self.log.append(connection, now, "organiser", kinds.SystemsAdded(systems=list(fresh), reason=reason))
+            self.__dict__["_texts"] = UnitTexts(wider, self.protocol)  # the new input is not committed yet
             creating.add_units(self.log, connection, units, self.per_output_in(connection), now)
 
         try:
@@ -270,10 +265,9 @@ class Campaign(ServedCampaign):
         def change(connection: Connection) -> int:
             version = int(connection.execute(sql("SELECT MAX(version) FROM guidelines")).scalar() or 0) + 1
             now = self.store.clock.now()
-            self.log.append(
-                connection, now, "organiser", "guidelines", {"version": version, "locale": self.locale, "text": text}
-            )
-            self.log.append(connection, now, "organiser", "guidelines_changed", {"version": version, "reason": reason})
+            written = kinds.GuidelinesWritten(version=version, locale=self.locale, text=text)
+            self.log.append(connection, now, "organiser", written)
+            self.log.append(connection, now, "organiser", kinds.GuidelinesChanged(version=version, reason=reason))
             return version
 
         return self.store.write(change)
@@ -285,9 +279,8 @@ class Campaign(ServedCampaign):
             now = self.store.clock.now()
             identity = self.identity(connection, name)
             self.free_units(connection, identity, for_good=True)
-            self.log.append(
-                connection, now, "organiser", "annotator_state", {"id": identity, "link": WITHDRAWN, "reason": reason}
-            )
+            event = kinds.AnnotatorChanged(id=identity, link=WITHDRAWN, reason=reason)
+            self.log.append(connection, now, "organiser", event)
 
         self.store.write(change)
 
@@ -298,8 +291,12 @@ class Campaign(ServedCampaign):
         rows = connection.execute(query, {"id": identity}).all()
         now = self.store.clock.now()
         for row in rows:
-            kind, more = ("revoke", {}) if for_good else ("expire", {"keep": row.policy == "fixed"})
-            self.log.append(connection, now, "organiser", kind, {"assignment": row.id, **more})
+            event: kinds.Event = (
+                kinds.AssignmentRevoked(assignment=row.id)
+                if for_good
+                else kinds.LeaseExpired(assignment=row.id, keep=row.policy == "fixed")
+            )
+            self.log.append(connection, now, "organiser", event)
         return len(rows)
 
     def renew_shared_links(self, reason: str = "") -> None:
@@ -308,13 +305,8 @@ class Campaign(ServedCampaign):
 
         def change(connection: Connection) -> None:
             self._renew_shared(connection, secret)
-            self.log.append(
-                connection,
-                self.store.clock.now(),
-                "organiser",
-                "links_renewed",
-                {"annotators": 0, "link": "shared", "reason": reason},
-            )
+            event = kinds.LinksRenewed(annotators=0, link="shared", reason=reason)
+            self.log.append(connection, self.store.clock.now(), "organiser", event)
 
         self.store.write(change)
 
@@ -327,21 +319,10 @@ class Campaign(ServedCampaign):
             query = sql("SELECT token_number FROM annotators WHERE id = :id")
             number = int(connection.execute(query, {"id": identity}).scalar() or 0) + 1
             now = self.store.clock.now()
-            self.log.append(
-                connection,
-                now,
-                "organiser",
-                "annotator_token",
-                {
-                    "id": identity,
-                    "token_number": number,
-                    "link": VALID,
-                    "token_hash": token_hash(make_token(secret, self.id, identity, number)),
-                },
-            )
-            self.log.append(
-                connection, now, "organiser", "links_renewed", {"id": identity, "annotators": 1, "reason": reason}
-            )
+            token = token_hash(make_token(secret, self.id, identity, number))
+            link = kinds.LinkRenewed(id=identity, token_number=number, link=VALID, token_hash=token)
+            self.log.append(connection, now, "organiser", link)
+            self.log.append(connection, now, "organiser", kinds.LinksRenewed(id=identity, annotators=1, reason=reason))
 
         self.store.write(change)
 
@@ -415,14 +396,14 @@ class Campaign(ServedCampaign):
                 sql("SELECT id, token_number, token_hash, extra FROM annotators WHERE name = :name"),
                 {"name": visit.annotator},
             ).one_or_none()
-            came: dict[str, Any] = {"visit": vars(visit)}
+            first_secret: str | UnsetType = UNSET
             if row is None:
                 self._require_room(connection)
                 (identity,) = creating.add_annotators(
                     self.log, connection, [visit.annotator], self.id, key, now, self.locale, self.seed
                 )
-                number, came = 1, came | {"secret": proof}
-            elif proof in (row.token_hash, decode(row.extra).get("secret")):
+                number, first_secret = 1, proof
+            elif proof in (row.token_hash, msgspec.json.decode(row.extra, type=Extra).secret):
                 identity, number = row.id, row.token_number
             else:
                 raise CollectError(
@@ -430,7 +411,8 @@ class Campaign(ServedCampaign):
                     "this worker id has begun already, in another browser; go on there, "
                     "or ask the organiser for a new link",
                 )
-            self.log.append(connection, now, identity, "came", {"annotator": identity} | came)
+            event = kinds.WorkerArrived(annotator=identity, visit=visit, secret=first_secret)
+            self.log.append(connection, now, identity, event)
             return make_token(key, self.id, identity, number)
 
         return self.store.write(change)
@@ -487,9 +469,8 @@ class Campaign(ServedCampaign):
             now = self.store.clock.now()
             self.free_units(connection, identity, for_good=True)
             erase_person(connection, identity, alias)
-            self.log.append(
-                connection, now, "organiser", "forgotten", {"id": identity, "alias": alias, "reason": reason}
-            )
+            event = kinds.AnnotatorForgotten(id=identity, alias=alias, reason=reason)
+            self.log.append(connection, now, "organiser", event)
             return alias
 
         alias = self.store.write(change)

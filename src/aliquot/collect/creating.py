@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from aliquot._version import __version__
+from aliquot.collect import event_types as kinds
 from aliquot.collect.events import Log
 from aliquot.collect.gathering import Inputs
 from aliquot.collect.lists import fixed_lists
@@ -23,7 +24,8 @@ from aliquot.collect.schema import make_engine, remove_beside
 from aliquot.collect.statements import NUMBERING, encode, one_at_a_time, reseal, sql
 from aliquot.collect.store import Clock
 from aliquot.collect.tokens import CROWD, ORGANISER, make_token, new_secret, token_hash
-from aliquot.collect.units import Texts, Unit
+from aliquot.collect.unit_texts import UnitTexts
+from aliquot.collect.units import Unit
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
 from aliquot.errors import DataError, OptionError, OutputError
@@ -107,13 +109,12 @@ def fill(connection: Connection, inputs: Inputs, secret: bytes, now: float) -> s
     rows = [{"key": key, "value": value} for key, value in meta.items()]
     connection.execute(sql("INSERT INTO meta (key, value) VALUES (:key, :value)"), rows)
     reseal(connection, "meta", rows)
-    texts = Texts(inputs.evalset, inputs.protocol)
+    texts = UnitTexts(inputs.evalset, inputs.protocol)
     log = Log(inputs.protocol, lambda: texts)
     facts = {name: meta[name] for name in ("campaign", "aliquot", "seed", "assign", "per_output", "data", "settings")}
-    log.append(connection, now, "organiser", "campaign", facts | {"protocol": inputs.protocol.name})
-    log.append(
-        connection, now, "organiser", "guidelines", {"version": 1, "locale": inputs.locale, "text": inputs.guidelines}
-    )
+    log.append(connection, now, "organiser", kinds.CampaignCreated(**facts, protocol=inputs.protocol.name))
+    guidelines = kinds.GuidelinesWritten(version=1, locale=inputs.locale, text=inputs.guidelines)
+    log.append(connection, now, "organiser", guidelines)
     add_units(log, connection, inputs.units, inputs.per_output, now)
     ids = add_annotators(log, connection, inputs.annotators, campaign, secret, now, inputs.locale, inputs.seed)
     if inputs.assign == "fixed":
@@ -171,26 +172,17 @@ def add_units(
     one_at_a_time(connection, NUMBERING)
     first = int(connection.execute(sql("SELECT MAX(id) FROM units")).scalar() or 0)
     for number, unit in enumerate(units, start=first + 1):
-        cells = [
-            {"id": secrets.token_urlsafe(9), "item": item, "system": system}
-            for item, system in unit.cells(log.protocol)
-        ]
-        log.append(
-            connection,
-            now,
-            "organiser",
-            "unit",
-            {
-                "id": number,
-                "rank": number,
-                "document": unit.document,
-                "systems": list(unit.systems),
-                "rows": [[row.item, row.context] for row in unit.rows],
-                "cells": cells,
-                "wanted": wanted,
-                "kind": kind,
-            },
+        event = kinds.UnitAdded(
+            id=number,
+            rank=number,
+            document=unit.document,
+            systems=list(unit.systems),
+            rows=[(row.item, row.context) for row in unit.rows],
+            cells=[kinds.UnitCell(secrets.token_urlsafe(9), *cell) for cell in unit.cells(log.protocol)],
+            wanted=wanted,
+            kind=kind,
         )
+        log.append(connection, now, "organiser", event)
 
 
 def add_annotators(
@@ -215,21 +207,16 @@ def add_annotators(
     ids = []
     for number, name in enumerate(names, start=len(taken) + 1):
         identity = f"a{number}"  # never leaves the server
-        log.append(
-            connection,
-            now,
-            "organiser",
-            "annotator",
-            {
-                "id": identity,
-                "name": name,
-                "kind": kind,
-                "locale": locale,
-                "token_number": 1,
-                "token_hash": token_hash(make_token(secret, campaign, identity, 1)),
-                "offset_rank": int(rng.integers(1, max(count, 1) + 1)),
-            },
+        event = kinds.AnnotatorAdded(
+            id=identity,
+            name=name,
+            kind=kind,
+            locale=locale,
+            token_number=1,
+            token_hash=token_hash(make_token(secret, campaign, identity, 1)),
+            offset_rank=int(rng.integers(1, max(count, 1) + 1)),
         )
+        log.append(connection, now, "organiser", event)
         ids.append(identity)
     return ids
 
@@ -238,22 +225,17 @@ def _plan_lists(log: Log, connection: Connection, inputs: Inputs, ids: Sequence[
     lists = fixed_lists([unit.systems for unit in inputs.units], ids, inputs.per_output, inputs.seed)
     for who, entries in lists.items():
         for position, (number, slots) in enumerate(entries, start=1):
-            log.append(
-                connection,
-                now,
-                "organiser",
-                "plan",
-                {
-                    "assignment": secrets.token_urlsafe(12),
-                    "unit": number + 1,
-                    "annotator": who,
-                    "position": position,
-                    "slots": slots,
-                    "policy": "fixed",
-                    "seed": inputs.seed,
-                    "probability": 1.0,
-                },
+            event = kinds.UnitPlanned(
+                assignment=secrets.token_urlsafe(12),
+                unit=number + 1,
+                annotator=who,
+                position=position,
+                slots=slots,
+                policy="fixed",
+                seed=inputs.seed,
+                probability=1.0,
             )
+            log.append(connection, now, "organiser", event)
 
 
 def read_selection(content: bytes) -> Selection:

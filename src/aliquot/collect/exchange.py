@@ -17,7 +17,8 @@ import polars as pl
 
 from aliquot.collect.lists import fixed_lists
 from aliquot.collect.protocols import Protocol, Score, Spans
-from aliquot.collect.units import Texts, Unit, shown_rows
+from aliquot.collect.unit_texts import MarkedSpan, ShownRow, UnitTexts
+from aliquot.collect.units import Unit
 from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.formats.answers import CELL
@@ -75,7 +76,7 @@ class _Plan:
     """What is to be judged, and how; `lists` says who judges which units with which order of systems."""
 
     protocol: Protocol
-    rows: Sequence[list[dict[str, Any]]]  # of each unit, as shown
+    rows: Sequence[list[ShownRow]]  # of each unit
     units: Sequence[Unit]
     lists: Mapping[str, list[tuple[int, list[int]]]]
     languages: tuple[str, str]
@@ -136,10 +137,10 @@ def write_for(
     """
     if tool not in TOOLS:
         raise unknown_name("annotation tool", tool, TOOLS, "choose with --for")
-    texts = Texts(evalset, protocol)
+    texts = UnitTexts(evalset, protocol)
     pair = next((p for p in texts.pairs if len(p) == 2), ["", ""])
     lists = fixed_lists([unit.systems for unit in units], annotators, per_output, seed)
-    rows = [shown_rows(unit, texts) for unit in units]
+    rows = [texts.show_unit(unit) for unit in units]
     plan = _Plan(protocol, rows, units, lists, (pair[0], pair[1]), per_output, seed)
     _require_writable(tool, plan)
     most = sum(len(unit.rows) * len(unit.systems) + 1 for unit in units) * per_output
@@ -179,12 +180,18 @@ def _json(value: Any) -> bytes:
     return (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def _context(rows: Sequence[Mapping[str, Any]], at: int, *, after: bool = False) -> tuple[str, str]:
+def _context(rows: Sequence[ShownRow], at: int, *, after: bool = False) -> tuple[str, str]:
     """Return the sources and the outputs that stand next to a row on one side, and are not judged."""
     near = rows[at + 1 :] if after else rows[:at]
-    grey = [row for row in near if row["context"]]
-    sources = [row["source"]["text"] for row in grey if "source" in row]
-    return "\n".join(sources), "\n".join(row["outputs"][0]["text"] for row in grey)
+    grey = [row for row in near if row.context]
+    sources = [row.source.text for row in grey if row.source is not None]
+    return "\n".join(sources), "\n".join(row.outputs[0].text for row in grey)
+
+
+def _texts_beside(row: ShownRow) -> dict[str, str]:
+    """Return the texts that stand beside the outputs: source, reference."""
+    texts = {"source": row.source, "reference": row.reference}
+    return {name: shown.text for name, shown in texts.items() if shown is not None}
 
 
 # -- Pearmut and Appraise: a list for each annotator ----------------------------------------------------------------
@@ -196,7 +203,7 @@ def _pearmut(plan: _Plan, key: _Key) -> Files:
         documents = []
         for number, slots in numbers:
             unit, rows = plan.units[number], plan.rows[number]
-            documents.append([_pearmut_item(row, unit, slots, key) for row in rows if not row["context"]])
+            documents.append([_pearmut_item(row, unit, slots, key) for row in rows if not row.context])
         tasks.append(documents)
     info: dict[str, Any] = {
         "assignment": "task-based",
@@ -227,21 +234,21 @@ def _pearmut_protocol(plan: _Plan) -> str:
     return "cESA" if plan.protocol.side_by_side else "ESA"
 
 
-def _pearmut_item(row: Mapping[str, Any], unit: Unit, slots: Sequence[int], key: _Key) -> dict[str, Any]:
+def _pearmut_item(row: ShownRow, unit: Unit, slots: Sequence[int], key: _Key) -> dict[str, Any]:
     name = f"r{key.fresh():06d}"
-    shown: dict[str, Any] = {"item_id": name}
-    shown |= {ours: row[theirs]["text"] for ours, theirs in (("src", "source"), ("ref", "reference")) if theirs in row}
+    texts = {name[:3]: text for name, text in _texts_beside(row).items()}  # src, ref
     outputs, suggested = {}, {}
     for place, at in enumerate(slots):
         alias = f"output{chr(ord('A') + place)}" if place < 26 else f"output{place}"
-        key.add(f"{name}:{alias}", row["item"], unit.systems[at])
-        outputs[alias] = row["outputs"][at]["text"]
-        if "prefilled" in row["outputs"][at]:
+        key.add(f"{name}:{alias}", row.item, unit.systems[at])
+        output = row.outputs[at]
+        outputs[alias] = output.text
+        if output.prefilled is not None:
             suggested[alias] = [
-                {"start_i": s["start"], "end_i": s["end"] - 1, "severity": s["severity"], "category": s["category"]}
-                for s in row["outputs"][at]["prefilled"]
+                {"start_i": s.start, "end_i": s.end - 1, "severity": s.severity, "category": s.category}
+                for s in output.prefilled
             ]
-    return shown | {"tgt": outputs} | ({"error_spans": suggested} if suggested else {})
+    return {"item_id": name, **texts, "tgt": outputs} | ({"error_spans": suggested} if suggested else {})
 
 
 def _appraise(plan: _Plan, key: _Key) -> Files:
@@ -278,15 +285,12 @@ def _appraise_items(plan: _Plan, number: int, key: _Key) -> Iterator[dict[str, A
     unit, rows = plan.units[number], plan.rows[number]
     document = f"d{key.fresh():06d}"
     for at, row in enumerate(rows):
-        if row["context"]:
+        if row.context:
             continue
         item = key.fresh()
-        key.add(f"{item}:{document}", row["item"], unit.systems[0])
+        key.add(f"{item}:{document}", row.item, unit.systems[0])
         left, right = _context(rows, at), _context(rows, at, after=True)
-        marks = [
-            {"start_i": s["start"], "end_i": s["end"], "severity": s["severity"]}
-            for s in row["outputs"][0].get("prefilled", ())
-        ]
+        marks = [{"start_i": s.start, "end_i": s.end, "severity": s.severity} for s in row.outputs[0].prefilled or ()]
         yield {
             "_item": "",
             "mqm": marks,
@@ -296,8 +300,8 @@ def _appraise_items(plan: _Plan, number: int, key: _Key) -> Iterator[dict[str, A
             "itemID": item,
             "itemType": "TGT",
             "isCompleteDocument": False,
-            "sourceText": row.get("source", {}).get("text", ""),
-            "targetText": row["outputs"][0]["text"],
+            "sourceText": _texts_beside(row).get("source", ""),
+            "targetText": row.outputs[0].text,
             "sourceContextLeft": left[0],
             "targetContextLeft": left[1],
             "sourceContextRight": right[0],
@@ -308,16 +312,13 @@ def _appraise_items(plan: _Plan, number: int, key: _Key) -> Iterator[dict[str, A
 # -- Label Studio and Potato: one pool for all -----------------------------------------------------------------------
 
 
-def _pool(plan: _Plan, key: _Key) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def _pool(plan: _Plan, key: _Key) -> Iterator[tuple[dict[str, str], list[MarkedSpan]]]:
     """Yield each output to judge with its texts, and the spans it begins with."""
     for unit, rows in zip(plan.units, plan.rows, strict=True):
         for at, row in enumerate(rows):
-            if row["context"]:
+            if row.context:
                 continue
-            cell = key.add(f"c{key.fresh():06d}", row["item"], unit.systems[0])
-            shown: dict[str, Any] = {}
-            for name in ("source", "reference"):
-                shown |= {name: row[name]["text"]} if name in row else {}
+            cell = key.add(f"c{key.fresh():06d}", row.item, unit.systems[0])
             (source_before, before), (source_after, after) = _context(rows, at), _context(rows, at, after=True)
             near = {
                 "source_before": source_before,
@@ -325,15 +326,15 @@ def _pool(plan: _Plan, key: _Key) -> Iterator[tuple[dict[str, Any], list[dict[st
                 "source_after": source_after,
                 "output_after": after,
             }
-            output = row["outputs"][0]
-            yield {CELL: cell, **shown, **near, "output": output["text"]}, list(output.get("prefilled", ()))
+            output = row.outputs[0]
+            yield {CELL: cell, **_texts_beside(row), **near, "output": output.text}, output.prefilled or []
 
 
 def _shown_fields(plan: _Plan) -> list[tuple[str, str]]:
-    row = next(row for row in plan.rows[0] if not row["context"])
-    grey = any(r["context"] for rows in plan.rows for r in rows)
-    fields = [("source_before", "before")] if grey and "source" in row else []
-    fields += [(name, name) for name in ("source", "reference") if name in row]
+    texts = _texts_beside(next(row for row in plan.rows[0] if not row.context))
+    grey = any(row.context for rows in plan.rows for row in rows)
+    fields = [("source_before", "before")] if grey and "source" in texts else []
+    fields += [(name, name) for name in texts]
     fields += [("output_before", "before")] if grey else []
     return [*fields, ("output", "output"), *([("output_after", "after")] if grey else [])]
 
@@ -347,7 +348,7 @@ def _label_studio(plan: _Plan, key: _Key) -> Files:
                 "from_name": "errors",
                 "to_name": "output",
                 "type": "labels",
-                "value": {"start": s["start"], "end": s["end"], "text": s["quote"], "labels": [s["severity"]]},
+                "value": {"start": s.start, "end": s.end, "text": s.quote, "labels": [s.severity]},
             }
             for at, s in enumerate(suggested)
         ]

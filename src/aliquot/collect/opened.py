@@ -21,7 +21,7 @@ from aliquot.collect.schema import metadata
 from aliquot.collect.statements import decode, sql
 from aliquot.collect.store import Store
 from aliquot.collect.tokens import key_path
-from aliquot.collect.units import Texts
+from aliquot.collect.unit_texts import UnitTexts
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
 from aliquot.io.formats import items as item_lines
@@ -120,8 +120,8 @@ class OpenedCampaign:
         return None if content is None else creating.read_selection(content)
 
     @cached_property
-    def _texts(self) -> Texts:
-        return Texts(self.data, self.protocol)
+    def _texts(self) -> UnitTexts:
+        return UnitTexts(self.data, self.protocol)
 
     @property
     def id(self) -> str:

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from aliquot.annotation.ballots import table_preferences
 from aliquot.annotation.choice_tables import detect_table_kind
 from aliquot.annotation.clean import clean
@@ -23,7 +25,7 @@ from aliquot.collect import crowd
 from aliquot.collect.actions import audit
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.checks import annotator_cards
-from aliquot.collect.people import standing
+from aliquot.collect.people import Extra, standing
 from aliquot.collect.planting import page_floors
 from aliquot.collect.snapshot import Snapshot, in_words, take_snapshot
 from aliquot.collect.statements import decode, sql
@@ -169,11 +171,11 @@ def payments_of(campaign: Campaign) -> list[crowd.Payment]:
     cards = {card.annotator: card for card in snapshot_of(campaign).annotators}
     work: list[tuple[str, str, int, float, crowd.Outcome, bool]] = []
     for person in people:
-        extra = decode(person.extra)
-        screened = bool(extra.get("quiz_attempts")) and not extra.get("quiz_passed")
+        extra = msgspec.json.decode(person.extra, type=Extra)
+        screened = extra.quiz_attempts > 0 and not extra.quiz_passed
         outcome: crowd.Outcome = "screened_out" if screened else "completed" if person.counts else "failed"
         passed = person.name in cards and not cards[person.name].evidence
-        worker = (extra.get("visit") or {}).get("worker", person.name)
+        worker = person.name if extra.visit is None else extra.visit.worker
         work.append((person.name, worker, person.n_done, person.active_ms / 1000, outcome, passed))
     payment = campaign.protocol.payment
     return crowd.payments(work, per_unit=payment.per_unit, bonus=payment.bonus, currency=payment.currency)

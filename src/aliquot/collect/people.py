@@ -7,16 +7,20 @@ nothing that the person answered, and nothing that was typed by, to or about the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
+from msgspec import UNSET
 from sqlalchemy.engine import Connection
 
+from aliquot.collect import event_types as kinds
 from aliquot.collect.answers import FORM
+from aliquot.collect.crowd import Visit
 from aliquot.collect.statements import Payload, decode, delete_rows, encode, event_digest, insert, reseal, sql
 from aliquot.core.judgments import MODEL
 
-Handler = Callable[[Any, Connection, float, Payload], None]
 VALID, WITHDRAWN, FORGOTTEN = "valid", "withdrawn", "forgotten"
 EXCLUDED = "excluded"
 WORKING = "link = 'valid' AND work = 'active' AND counts = 1 AND kind <> 'model'"
@@ -45,39 +49,76 @@ def standing(row: Any) -> str:
     return ", ".join(filter(None, words)) or "active"
 
 
+class Extra(msgspec.Struct, frozen=True):
+    """What is stored of an annotator besides answers: the JSON of the column `annotators.extra`.
+
+    Only for reading: `collect check` compares the stored text, whose keys stand in the order of the events.
+    """
+
+    visit: Visit | None = None
+    secret: str | None = None
+    quiz_attempts: int = 0
+    quiz_passed: bool = False
+    examples_done: int = 0
+    form: dict[str, msgspec.Raw] | None = None
+
+
+def read_extra(connection: Connection, annotator: str) -> Extra:
+    """Return what is stored of an annotator besides answers."""
+    text = connection.execute(sql("SELECT extra FROM annotators WHERE id = :id"), {"id": annotator}).scalar()
+    return msgspec.json.decode(str(text), type=Extra)
+
+
+@dataclass(frozen=True)
+class AnnotatorRow:
+    """What the log needs of a row of the table of annotators."""
+
+    name: str
+    kind: str
+    counts: int
+    n_cells: int
+
+
+def find_annotator(connection: Connection, annotator: str) -> AnnotatorRow:
+    """Return an annotator by id."""
+    query = sql("SELECT name, kind, counts, n_cells FROM annotators WHERE id = :id")
+    return AnnotatorRow(*connection.execute(query, {"id": annotator}).one())
+
+
 def is_model(connection: Connection, annotator: str) -> bool:
     """Return whether an annotator is an automatic judge, whose work is none of the k judgments of a unit."""
     kind = connection.execute(sql("SELECT kind FROM annotators WHERE id = :id"), {"id": annotator}).scalar()
     return kind == "model"
 
 
-def mark_of(person: Any) -> str | None:
-    """Return the mark of a person's judgments; None where they count."""
-    return (MODEL if person.kind == "model" else None) if person.counts else EXCLUDED
+def mark_of(annotator: AnnotatorRow) -> str | None:
+    """Return the mark of an annotator's judgments; None where they count."""
+    return (MODEL if annotator.kind == "model" else None) if annotator.counts else EXCLUDED
 
 
 # -- applying ------------------------------------------------------------------------------------------------------
 
 
-def _annotator(_log: Any, connection: Connection, time: float, payload: Payload) -> None:
+def _add_annotator(_log: Any, connection: Connection, time: float, event: kinds.AnnotatorAdded) -> None:
     zero = {"n_done": 0, "n_cells": 0, "active_ms": 0, "last_seen": None}
-    extra = encode(payload.get("extra") or {})
-    insert(connection, "annotators", [payload | {"extra": extra, "created": time} | _FACTS | zero])
+    extra = {} if event.extra is UNSET else event.extra or {}
+    columns = msgspec.structs.asdict(event) | {"extra": encode(extra), "created": time}
+    insert(connection, "annotators", [columns | _FACTS | zero])
 
 
-def _annotator_state(_log: Any, connection: Connection, _time: float, payload: Payload) -> None:
+def _change_annotator(_log: Any, connection: Connection, _time: float, event: kinds.AnnotatorChanged) -> None:
     """Change one fact of an annotator; judgments of excluded annotators are marked, and count again when included."""
-    facts = {name: payload[name] for name in _FACTS if name in payload}
-    change = _OLD_STATES[payload["state"]] if "state" in payload else ", ".join(f"{name} = :{name}" for name in facts)
-    key = {"id": payload["id"]}
+    facts = {name: value for name in _FACTS if (value := getattr(event, name)) is not UNSET}
+    change = ", ".join(f"{name} = :{name}" for name in facts) if event.state is UNSET else _OLD_STATES[event.state]
+    key = {"id": event.id}
     connection.execute(
         sql(f"UPDATE annotators SET {change} WHERE id = :id AND link <> 'forgotten'"),  # noqa: S608
         facts | key,
     )
-    if not {"counts", "state"} & payload.keys():
+    if event.counts is UNSET and event.state is UNSET:
         return
-    person = connection.execute(sql("SELECT name, kind, counts FROM annotators WHERE id = :id"), key).one()
-    marks = {"new": mark_of(person), "name": person.name, "excluded": EXCLUDED, "plain": MODEL}
+    annotator = find_annotator(connection, event.id)
+    marks = {"new": mark_of(annotator), "name": annotator.name, "excluded": EXCLUDED, "plain": MODEL}
     where = "WHERE annotator = :name AND (marked IS NULL OR marked IN (:excluded, :plain))"
     for table in ("judgments", "choices"):
         before = connection.execute(sql(f"SELECT * FROM {table} {where}"), marks).mappings().all()  # noqa: S608
@@ -85,28 +126,28 @@ def _annotator_state(_log: Any, connection: Connection, _time: float, payload: P
         connection.execute(sql(f"UPDATE {table} SET marked = :new {where}"), marks)  # noqa: S608
 
 
-def _annotator_token(_log: Any, connection: Connection, _time: float, payload: Payload) -> None:
+def _renew_link(_log: Any, connection: Connection, _time: float, event: kinds.LinkRenewed) -> None:
     connection.execute(
         sql(
             "UPDATE annotators SET token_hash = :hash, token_number = :number, link = COALESCE(:link, link) "
             "WHERE id = :id AND link <> 'forgotten'"
         ),
         {
-            "hash": payload["token_hash"],
-            "number": payload["token_number"],
-            "id": payload["id"],
-            "link": payload.get("link"),
+            "hash": event.token_hash,
+            "number": event.token_number,
+            "id": event.id,
+            "link": None if event.link is UNSET else event.link,
         },
     )
     # Whoever bound the worker may be somebody else: with the new link the worker's browser gets a new secret.
-    _change_extra(connection, payload["id"], lambda extra: {k: v for k, v in extra.items() if k != "secret"})
+    _change_extra(connection, event.id, lambda extra: {k: v for k, v in extra.items() if k != "secret"})
 
 
-def _message(_log: Any, connection: Connection, time: float, payload: Payload) -> None:
-    insert(connection, "messages", [{"annotator_id": payload["id"], "text": payload["text"], "created": time}])
+def _store_message(_log: Any, connection: Connection, time: float, event: kinds.MessageSent) -> None:
+    insert(connection, "messages", [{"annotator_id": event.id, "text": event.text, "created": time}])
 
 
-def _remember(connection: Connection, annotator: str, change: Callable[[Payload], Payload], time: float) -> None:
+def _add_to_extra(connection: Connection, annotator: str, change: Callable[[Payload], Payload], time: float) -> None:
     """Add to what is stored of an annotator besides answers."""
     _change_extra(connection, annotator, lambda extra: extra | change(extra))
     connection.execute(sql("UPDATE annotators SET last_seen = :now WHERE id = :id"), {"now": time, "id": annotator})
@@ -120,106 +161,96 @@ def _change_extra(connection: Connection, annotator: str, change: Callable[[Payl
     )
 
 
-def _form(_log: Any, connection: Connection, time: float, payload: Payload) -> None:
-    _remember(connection, payload["annotator"], lambda _: {FORM: payload["answer"]}, time)
+def _store_form(_log: Any, connection: Connection, time: float, event: kinds.FormAnswered) -> None:
+    _add_to_extra(connection, event.annotator, lambda _: {FORM: event.answer}, time)
 
 
-def _quiz(_log: Any, connection: Connection, time: float, payload: Payload) -> None:
-    _remember(
+def _count_quiz(_log: Any, connection: Connection, time: float, event: kinds.QuizTaken) -> None:
+    _add_to_extra(
         connection,
-        payload["annotator"],
-        lambda extra: {"quiz_attempts": extra.get("quiz_attempts", 0) + 1, "quiz_passed": payload["passed"]},
+        event.annotator,
+        lambda extra: {"quiz_attempts": extra.get("quiz_attempts", 0) + 1, "quiz_passed": event.passed},
         time,
     )
 
 
-def _example(_log: Any, connection: Connection, time: float, payload: Payload) -> None:
-    _remember(
-        connection, payload["annotator"], lambda extra: {"examples_done": extra.get("examples_done", 0) + 1}, time
-    )
+def _count_example(_log: Any, connection: Connection, time: float, event: kinds.ExampleTaken) -> None:
+    _add_to_extra(connection, event.annotator, lambda extra: {"examples_done": extra.get("examples_done", 0) + 1}, time)
 
 
-def _came(_log: Any, connection: Connection, time: float, payload: Payload) -> None:
+def _record_visit(_log: Any, connection: Connection, time: float, event: kinds.WorkerArrived) -> None:
     """Record a visit of a crowd worker; keep the latest session, and the secret of the first."""
-    _remember(connection, payload["annotator"], lambda _: {n: v for n, v in payload.items() if n != "annotator"}, time)
+    secret = {} if event.secret is UNSET else {"secret": event.secret}
+    _add_to_extra(connection, event.annotator, lambda _: {"visit": event.visit, **secret}, time)
 
 
-def _forgotten(_log: Any, connection: Connection, _time: float, payload: Payload) -> None:
+def _forget_annotator(_log: Any, connection: Connection, _time: float, event: kinds.AnnotatorForgotten) -> None:
     """Delete a person's answers, messages and name; how many units were judged stays."""
-    key = {"id": payload["id"]}
+    key = {"id": event.id}
     connection.execute(  # first: this waits for what the person has just sent
         sql(
             "UPDATE annotators SET link = 'forgotten', extra = '{}', name = :new, token_hash = :new, active_ms = 0, "
             "last_seen = NULL WHERE id = :id"
         ),
-        key | {"new": payload["alias"]},
+        key | {"new": event.alias},
     )
-    own = "assignment_id IN (SELECT id FROM assignments WHERE annotator_id = :id)"
+    assignments = "assignment_id IN (SELECT id FROM assignments WHERE annotator_id = :id)"
     for table in ("judgments", "choices"):
-        delete_rows(connection, table, own, key)
-    connection.execute(sql(f"DELETE FROM answers WHERE {own}"), key)  # noqa: S608
+        delete_rows(connection, table, assignments, key)
+    connection.execute(sql(f"DELETE FROM answers WHERE {assignments}"), key)  # noqa: S608
     connection.execute(sql("UPDATE messages SET text = '' WHERE annotator_id = :id"), key)
 
 
-HANDLERS: Mapping[str, Handler] = MappingProxyType(
+HANDLERS: Mapping[type[kinds.Event], Callable[[Any, Connection, float, Any], None]] = MappingProxyType(
     {
-        "annotator": _annotator,
-        "annotator_state": _annotator_state,
-        "annotator_token": _annotator_token,
-        "message": _message,
-        "form": _form,
-        "quiz": _quiz,
-        "example": _example,
-        "came": _came,
-        "forgotten": _forgotten,
+        kinds.AnnotatorAdded: _add_annotator,
+        kinds.AnnotatorChanged: _change_annotator,
+        kinds.LinkRenewed: _renew_link,
+        kinds.MessageSent: _store_message,
+        kinds.FormAnswered: _store_form,
+        kinds.QuizTaken: _count_quiz,
+        kinds.ExampleTaken: _count_example,
+        kinds.WorkerArrived: _record_visit,
+        kinds.AnnotatorForgotten: _forget_annotator,
     }
 )
-"""Kind of event about a person -> what it changes."""
+"""Event about a person -> what it changes."""
 
 # -- forgetting ----------------------------------------------------------------------------------------------------
 
-_ERASED = ("save", "form", "quiz", "example", "came")
-"""Kinds of events that hold nothing but what a person answered; the others keep all but their typed fields."""
-_TYPED: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "annotator": ("name",),
-        "return": ("reason",),
-        "message": ("text", "reason"),
-        "annotator_state": ("reason",),
-        "reassigned": ("reason",),
-        "rejudge": ("reason",),
-        "links_renewed": ("reason",),
-    }
-)
-"""Kind of event -> fields with the name of a person, or with text that was typed by, to or about the person."""
+_ANSWERS = tuple(kind for kind, event in kinds.EVENT_TYPES.items() if event.IS_ANSWER)
+_WITH_PERSONS = ("allocate", *(kind for kind, event in kinds.EVENT_TYPES.items() if event.PERSONAL))
 
 
 def erase_person(connection: Connection, identity: str, alias: str) -> None:
     """Take a person's answers, name and texts out of the log, and out of the audit table that copies it."""
     key = {"id": identity}
-    others = {None, *connection.execute(sql("SELECT name FROM annotators WHERE id <> :id"), key).scalars()}
-    own = sql(f"SELECT id, time, actor FROM events WHERE actor = :id AND kind IN {_ERASED}")  # noqa: S608
-    for row in connection.execute(own, key).all():
+    names = {None, *connection.execute(sql("SELECT name FROM annotators WHERE id <> :id"), key).scalars()}
+    answers = sql(f"SELECT id, time, actor FROM events WHERE actor = :id AND kind IN {_ANSWERS}")  # noqa: S608
+    for row in connection.execute(answers, key).all():
         connection.execute(
             sql("UPDATE events SET payload = '{}', kind = 'erased', client_id = NULL, digest = :digest WHERE id = :id"),
             {"digest": event_digest(row.time, row.actor, "erased", None, "{}"), "id": row.id},
         )
     rows = connection.execute(
-        sql(f"SELECT id, time, actor, kind, client_id, payload FROM events WHERE kind IN {(*_TYPED, 'allocate')}")  # noqa: S608
+        sql(f"SELECT id, time, actor, kind, client_id, payload FROM events WHERE kind IN {_WITH_PERSONS}")  # noqa: S608
     )
     for row in rows.all():
-        old = decode(row.payload)
-        if row.kind == "allocate":
-            new = old | {"log": [entry for entry in old["log"] if entry.get("annotator") in others]}
-        elif identity in (row.actor, old.get("id")):
-            new = old | {field: alias if field == "name" else "" for field in _TYPED[row.kind] if field in old}
+        before = kinds.read_event(row.kind, row.payload)
+        if isinstance(before, kinds.CellsAllocated):
+            entries = [entry for entry in before.log if entry.get("annotator") in names]
+            after: kinds.Event = msgspec.structs.replace(before, log=entries)
+        elif before is not None and identity in (row.actor, getattr(before, "id", None)):
+            texts = {field: alias if field == "name" else "" for field in before.PERSONAL}
+            typed = {field: text for field, text in texts.items() if getattr(before, field) is not UNSET}
+            after = msgspec.structs.replace(before, **typed)
         else:
             continue
-        if new != old:
-            _rewrite(connection, row, encode(new))
+        if after != before:
+            _rewrite_event(connection, row, after.encode())
 
 
-def _rewrite(connection: Connection, row: Any, payload: str) -> None:
+def _rewrite_event(connection: Connection, row: Any, payload: str) -> None:
     digest = event_digest(row.time, row.actor, row.kind, row.client_id, payload)
     connection.execute(
         sql("UPDATE events SET payload = :new, digest = :digest WHERE id = :id"),

@@ -10,19 +10,20 @@ import secrets
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from aliquot.collect.answers import Cell, Shown
+from aliquot.collect import event_types as kinds
 from aliquot.collect.checks import AnnotatorCard, annotator_cards, damaged
-from aliquot.collect.events import Lease, Log, lease
+from aliquot.collect.event_types import UnitCell
+from aliquot.collect.events import Lease, Log, find_lease
 from aliquot.collect.people import is_model
 from aliquot.collect.protocols import Checks, Gold
 from aliquot.collect.queue import expiry
 from aliquot.collect.statements import NUMBERING, encode, one_at_a_time, sql
-from aliquot.collect.units import Texts
+from aliquot.collect.unit_texts import Cell, ShownUnit, UnitTexts
+from aliquot.core.evalset import ItemId
 from aliquot.core.judgments import Judgments
 
 CHECK = "check"
@@ -36,8 +37,8 @@ _TRIES = 20
 class _Planted:
     document: str | None
     systems: list[str]
-    rows: list[list[Any]]
-    cells: list[dict[str, Any]]
+    rows: list[tuple[ItemId, bool]]
+    cells: list[UnitCell]
     texts: dict[str, str]
     origin: str  # what must not be planted again for this annotator
     kind: str
@@ -104,7 +105,7 @@ def _copy(
         return None
     used = _used(connection, annotator)
     for _ in range(_TRIES):
-        shown = log.shown(connection, int(done[int(rng.integers(len(done)))]))
+        shown = log.show_unit(connection, int(done[int(rng.integers(len(done)))]))
         cells = [c for c in shown.cells.values() if c.scope == ("output" if damage else c.scope) and c.row is not None]
         if not cells or (damage and len(shown.systems) > 1):
             return None  # comparisons have no score of one output that damage could lower
@@ -117,37 +118,31 @@ def _copy(
     return None
 
 
-def _around(shown: Shown, cell: Cell, rng: np.random.Generator, texts: Texts | None) -> _Planted | None:
-    at = cell.row or 0
-    row = shown.rows[at]
-    rows = [[other["item"], other["item"] != row["item"]] for other in shown.rows[max(0, at - 2) : at + 3]]
-    item_cell = (
-        [{"id": secrets.token_urlsafe(9), "item": row["item"], "system": None, "repeat_of": row["cell"]}]
-        if row.get("cell")
-        else []
-    )
-    cells: list[dict[str, Any]] = item_cell + [
-        {"id": secrets.token_urlsafe(9), "item": row["item"], "system": system, "repeat_of": output["cell"]}
-        for system, output in zip(shown.systems, row["outputs"], strict=True)
-        if output.get("cell")
-    ]
+def _around(shown: ShownUnit, cell: Cell, rng: np.random.Generator, texts: UnitTexts | None) -> _Planted | None:
+    number, row = cell.row or 0, shown.row(cell)
+    rows = [(near.item, near.item != row.item) for near in shown.rows[max(0, number - 2) : number + 3]]
+    places = [(None, row.cell), *zip(shown.systems, (output.cell for output in row.outputs), strict=True)]
     if texts is None:
+        cells = [
+            UnitCell(secrets.token_urlsafe(9), row.item, system, repeat_of=original)
+            for system, original in places
+            if original
+        ]
         return _Planted(shown.document, list(shown.systems), rows, cells, {}, cell.id, "repeat")
-    system = shown.systems[cell.output or 0]
-    donor = _donor(texts, system, row["item"], rng)
-    damaged_text = damaged(row["outputs"][cell.output or 0]["text"], donor, rng)
+    donor = _donor(texts, shown.systems[cell.output or 0], row.item, rng)
+    damaged_text = damaged(shown.output(cell).text, donor, rng)
     if damaged_text is None:
         return None
     # The copy is compared with the annotator's own judgment of the same item and system, which `clean` looks up.
     cells = [
-        {"id": c["id"], "item": c["item"], "system": c["system"], "control": CONTROL} for c in cells if c["system"]
+        UnitCell(secrets.token_urlsafe(9), row.item, system, control=CONTROL)
+        for system, original in places
+        if system and original
     ]
-    return _Planted(
-        shown.document, list(shown.systems), rows, cells, {cells[0]["id"]: damaged_text}, cell.id, "damaged"
-    )
+    return _Planted(shown.document, list(shown.systems), rows, cells, {cells[0].id: damaged_text}, cell.id, "damaged")
 
 
-def _donor(texts: Texts, system: str, item: Any, rng: np.random.Generator) -> str:
+def _donor(texts: UnitTexts, system: str, item: ItemId, rng: np.random.Generator) -> str:
     column = texts.outputs[system]
     for _ in range(_TRIES):
         at = int(rng.integers(len(column)))
@@ -167,14 +162,10 @@ def _known(
     entry = left[int(rng.integers(len(left)))]
     if entry.item not in log.texts().row_of:
         return None
-    cell = {
-        "id": secrets.token_urlsafe(9),
-        "item": entry.item,
-        "system": entry.system,
-        "control": CONTROL,
-        "expected": [entry.low, entry.high],
-    }
-    return _Planted(None, [entry.system], [[entry.item, False]], [cell], {}, "", "gold")
+    cell = UnitCell(
+        secrets.token_urlsafe(9), entry.item, entry.system, control=CONTROL, expected=(entry.low, entry.high)
+    )
+    return _Planted(None, [entry.system], [(entry.item, False)], [cell], {}, "", "gold")
 
 
 def _serve(
@@ -182,42 +173,32 @@ def _serve(
 ) -> Lease | None:
     one_at_a_time(connection, NUMBERING)
     number = int(connection.execute(sql("SELECT MAX(id) FROM units")).scalar() or 0) + 1
-    log.append(
-        connection,
-        now,
-        "system",
-        "unit",
-        {
-            "id": number,
-            "rank": number,
-            "document": made.document,
-            "systems": made.systems,
-            "rows": made.rows,
-            "cells": made.cells,
-            "wanted": 1,
-            "kind": CHECK,
-            "texts": made.texts,
-        },
+    unit = kinds.UnitAdded(
+        id=number,
+        rank=number,
+        document=made.document,
+        systems=made.systems,
+        rows=made.rows,
+        cells=made.cells,
+        wanted=1,
+        kind=CHECK,
+        texts=made.texts,
     )
+    log.append(connection, now, "system", unit)
     assignment = secrets.token_urlsafe(12)
-    log.append(
-        connection,
-        now,
-        annotator,
-        "lease",
-        {
-            "assignment": assignment,
-            "unit": number,
-            "annotator": annotator,
-            "position": position + 1,
-            "slots": list(range(len(made.systems))),
-            "policy": CHECK,
-            "seed": seed,
-            "probability": 1.0,
-            "expires": expiry(connection, number, now),
-        },
+    lease = kinds.UnitLeased(
+        assignment=assignment,
+        unit=number,
+        annotator=annotator,
+        position=position + 1,
+        slots=list(range(len(made.systems))),
+        policy=CHECK,
+        seed=seed,
+        probability=1.0,
+        expires=expiry(connection, number, now),
     )
-    return lease(connection, assignment)
+    log.append(connection, now, annotator, lease)
+    return find_lease(connection, assignment)
 
 
 def graded(log: Log, connection: Connection, annotator: str) -> AnnotatorCard | None:

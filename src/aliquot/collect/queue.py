@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
-from aliquot.collect.events import Lease, Log, lease
+from aliquot.collect import event_types as kinds
+from aliquot.collect.events import LEASE_QUERY, Lease, Log, find_lease
 from aliquot.collect.lists import draw, order_of_slots
 from aliquot.collect.people import is_model
 from aliquot.collect.statements import decode, locking, sql
-from aliquot.collect.units import expected_seconds
+from aliquot.collect.unit_texts import expected_seconds
 
 LEASE_SECONDS = 1800.0
 LEASE_FACTOR = 10.0
@@ -55,7 +56,7 @@ def expire(log: Log, connection: Connection, now: float) -> int:
         {"now": now, "most": _EXPIRED_AT_ONCE},
     ).all()
     for row in rows:
-        log.append(connection, now, "system", "expire", {"assignment": row.id, "keep": row.policy == "fixed"})
+        log.append(connection, now, "system", kinds.LeaseExpired(assignment=row.id, keep=row.policy == "fixed"))
     return len(rows)
 
 
@@ -78,10 +79,7 @@ def next_lease(
 
 def _own(connection: Connection, annotator: str, state: str) -> Lease | None:
     row = connection.execute(
-        sql(
-            "SELECT id, unit_id, annotator_id, state, position, slots FROM assignments WHERE annotator_id = :annotator "
-            "AND state = :state ORDER BY position LIMIT 1"
-        ),
+        sql(LEASE_QUERY + "annotator_id = :annotator AND state = :state ORDER BY position LIMIT 1"),
         {"annotator": annotator, "state": state},
     ).one_or_none()
     return None if row is None else Lease(*row)
@@ -101,8 +99,8 @@ def _resume(log: Log, connection: Connection, annotator: str, now: float) -> Lea
     if row is None or not has_room(connection, row.unit_id, annotator, planned=row.state == "planned"):
         return None
     expires = expiry(connection, row.unit_id, now)
-    log.append(connection, now, annotator, "resume", {"assignment": row.id, "expires": expires})
-    return lease(connection, row.id)
+    log.append(connection, now, annotator, kinds.LeaseResumed(assignment=row.id, expires=expires))
+    return find_lease(connection, row.id)
 
 
 def has_room(connection: Connection, unit: int, annotator: str, *, planned: bool = False) -> bool:
@@ -127,24 +125,19 @@ def _take_new(log: Log, connection: Connection, annotator: str, now: float, seed
         sql("SELECT COUNT(*) FROM assignments WHERE annotator_id = :annotator"), {"annotator": annotator}
     ).scalar()
     assignment = secrets.token_urlsafe(12)
-    log.append(
-        connection,
-        now,
-        annotator,
-        "lease",
-        {
-            "assignment": assignment,
-            "unit": chosen.id,
-            "annotator": annotator,
-            "position": int(position or 0) + 1,
-            "slots": slots,
-            "policy": "shared",
-            "seed": seed,
-            "probability": probability,
-            "expires": expiry(connection, chosen.id, now),
-        },
+    event = kinds.UnitLeased(
+        assignment=assignment,
+        unit=chosen.id,
+        annotator=annotator,
+        position=int(position or 0) + 1,
+        slots=slots,
+        policy="shared",
+        seed=seed,
+        probability=probability,
+        expires=expiry(connection, chosen.id, now),
     )
-    return lease(connection, assignment)
+    log.append(connection, now, annotator, event)
+    return find_lease(connection, assignment)
 
 
 def _claim(

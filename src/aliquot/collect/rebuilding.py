@@ -20,11 +20,12 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from aliquot.collect.event_types import read_event
 from aliquot.collect.events import Log
 from aliquot.collect.protocols import Protocol
 from aliquot.collect.schema import DERIVED, columns_of, is_damage, metadata
-from aliquot.collect.statements import UNSEALED, decode, event_digest, sql
-from aliquot.collect.units import Texts
+from aliquot.collect.statements import UNSEALED, event_digest, sql
+from aliquot.collect.unit_texts import UnitTexts
 from aliquot.errors import AliquotError, DamagedError
 from aliquot.io.formats.campaign import SEALED, Rows, damaged, require_sealed, seal_of_table
 
@@ -182,14 +183,15 @@ def _without_collecting() -> Iterator[None]:
             gc.enable()
 
 
-def rebuilt(events: Rows, protocol: Protocol, texts: Callable[[], Texts], place: str | Path) -> dict[str, Rows]:
+def rebuilt(events: Rows, protocol: Protocol, texts: Callable[[], UnitTexts], place: str | Path) -> dict[str, Rows]:
     """Return the derived tables as the log makes them."""
     memory: Any = _Memory()
     log = Log(protocol, texts)
     with closing(memory.database), _without_collecting():
         for number, time, kind, payload in map(itemgetter(*map(events.names.index, _APPLIED)), events.rows):
             try:
-                log.apply(memory, time, kind, decode(payload))
+                if (event := read_event(kind, payload)) is not None:
+                    log.apply(memory, time, event, payload)
             except AliquotError:
                 raise
             except Exception as error:  # noqa: BLE001  (a damaged event can hold anything)
@@ -210,7 +212,7 @@ def _select(table: str, columns: Sequence[str]) -> str:
 # -- comparing -------------------------------------------------------------------------------------------------------
 
 
-def check(source: Connection, protocol: Protocol, texts: Callable[[], Texts], place: str | Path) -> CheckResult:
+def check(source: Connection, protocol: Protocol, texts: Callable[[], UnitTexts], place: str | Path) -> CheckResult:
     """Compare every derived table with what the log makes of it, and look at the database itself."""
     faults = _faults_of_file(source)
     stored: dict[str, Rows] = {}

@@ -21,8 +21,22 @@ from typing import Any
 
 import msgspec
 
-from aliquot.collect.answers import Cell, Shown, missing_widgets, slot_names
+from aliquot.collect.answers import (
+    Answer,
+    BestWorst,
+    CriterionScores,
+    MarkedSpans,
+    Number,
+    Preference,
+    Ranking,
+    ScoreValue,
+    Value,
+    WrittenText,
+    missing_widgets,
+)
 from aliquot.collect.protocols import Choice, Protocol, Score, Spans, Text, Widget
+from aliquot.collect.unit_texts import Cell, MarkedSpan, ShownUnit, slot_names
+from aliquot.core.judgments import CONTROL_ITEM
 from aliquot.io.formats.mqm import MQMWeights
 
 PREFERENCE = "preference"
@@ -33,128 +47,152 @@ _SIDES = (("a", "b", "tie"), ("left", "right", "equal"), ("first", "second", "sa
 Record = dict[str, Any]
 
 
+class Control(msgspec.Struct, frozen=True):
+    """What is known of a cell that tests the annotator."""
+
+    control: str | None = None
+    is_repeat: bool = False
+    expected: tuple[Number, Number] | None = None  # the range of right answers
+
+
 @dataclass(frozen=True)
-class Given:
+class TimedAnswer:
     """One answer with what is known of how it was given."""
 
-    answer: Mapping[str, Any]
+    answer: Answer
     seconds: float | None
     time: float
     guidelines: int
 
 
 @dataclass(frozen=True)
-class Page:
+class SubmittedUnit:
     """A submitted unit: who did what, in which order the systems were shown."""
 
     assignment: str
     annotator: str
-    shown: Shown
+    shown: ShownUnit
     slots: Sequence[int]
     order: int  # judgments that the annotator had given before
     marked: str | None = None
 
-    def systems_shown(self) -> dict[str, str]:
+    def systems_by_slot(self) -> dict[str, str]:
         """Return slot -> system."""
-        return {slot: self.shown.systems[at] for slot, at in zip(slot_names(len(self.slots)), self.slots, strict=True)}
+        names = slot_names(len(self.slots))
+        return {slot: self.shown.systems[number] for slot, number in zip(names, self.slots, strict=True)}
 
 
-def derive(
-    protocol: Protocol, page: Page, given: Mapping[str, Given], controls: Mapping[str, Mapping[str, Any]]
+def derive_rows(
+    protocol: Protocol, unit: SubmittedUnit, answers: Mapping[str, TimedAnswer], controls: Mapping[str, Control]
 ) -> tuple[list[Record], list[Record]]:
     """Return the rows of judgments and of choices that these answers make; incomplete answers make none."""
     judgments: list[Record] = []
     choices: list[Record] = []
-    for number, cell in enumerate(page.shown.cells.values()):
-        found = given.get(cell.id)
-        if found is None or missing_widgets(protocol, cell.scope, found.answer):
+    for number, cell in enumerate(unit.shown.cells.values()):
+        answer = answers.get(cell.id)
+        if answer is None or missing_widgets(protocol, cell.scope, answer.answer):
             continue
-        control = dict(controls.get(cell.id, {}))
-        known = control.pop("range", None)
-        common = _common(protocol, page, cell, found, number) | control
-        rows = [common | row for row in _judgment_rows(protocol, page, cell, found)]
-        judgments += [row | {"expected": _expected(row, known)} for row in rows] if known else rows
-        choices += [_choice_common(page, cell, found) | row for row in _choice_rows(protocol, page, cell, found)]
+        control = controls.get(cell.id)
+        common = _judgment_fields(protocol, unit, cell, answer, number)
+        if control is not None:
+            common |= {"control": control.control, "repeat": 1 if control.is_repeat else None}
+            common |= {"marked": CONTROL_ITEM} if control.control else {}
+        rows = [common | row for row in _judgment_rows(protocol, unit, cell, answer)]
+        if control is not None and control.expected is not None:
+            rows = [row | {"expected": nearest_expected(row.get("value"), control.expected)} for row in rows]
+        judgments += rows
+        choices += [_choice_fields(unit, cell, answer) | row for row in _choice_rows(protocol, unit, cell, answer)]
     return judgments, choices
 
 
-def _expected(row: Record, known: Sequence[float]) -> float | None:
+def nearest_expected(value: Number | None, expected: tuple[Number, Number]) -> Number | None:
     """The right answer nearest to the one given: within a known range every answer is right, as `clean` counts it."""
-    value, (low, high) = row.get("value"), known
+    low, high = expected
     return None if value is None else min(max(value, low), high)
 
 
-def _common(protocol: Protocol, page: Page, cell: Cell, given: Given, number: int) -> Record:
+def _judgment_fields(protocol: Protocol, unit: SubmittedUnit, cell: Cell, answer: TimedAnswer, number: int) -> Record:
     return {
-        "assignment_id": page.assignment,
+        "assignment_id": unit.assignment,
         "cell_id": cell.id,
-        "annotator": page.annotator,
+        "annotator": unit.annotator,
         "criterion": None,
-        "seconds": given.seconds,
-        "time": given.time,
-        "order": page.order + number + 1,
-        "page": page.assignment,
+        "seconds": answer.seconds,
+        "time": answer.time,
+        "order": unit.order + number + 1,
+        "page": unit.assignment,
         "protocol": protocol.name,
-        "guidelines": given.guidelines,
-        "marked": page.marked,
+        "guidelines": answer.guidelines,
+        "marked": unit.marked,
     }
 
 
-def _json(value: Any) -> str:
+def _encode(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _judgment_rows(protocol: Protocol, page: Page, cell: Cell, given: Given) -> Iterator[Record]:
+def _judgment_rows(protocol: Protocol, unit: SubmittedUnit, cell: Cell, answer: TimedAnswer) -> Iterator[Record]:
     widgets = protocol.of_scope(cell.scope)
-    asked = [w for w in widgets if _is_value(w, widgets)]
-    comment = next((given.answer.get(w.name) for w in widgets if isinstance(w, Text) and w.style == "comment"), None)
-    spans = next((given.answer.get(w.name) for w in widgets if isinstance(w, Spans)), None)
-    extra: Record = {"text": comment or None}
-    if spans is not None and any(isinstance(w, Score) for w in asked):
-        extra["spans"] = _json(spans)
+    asked = [w for w in widgets if _gives_judgments(w, widgets)]
+    spans = next((answer.answer.get(w.name) for w in widgets if isinstance(w, Spans)), None)
+    extra: Record = {"text": _comment(widgets, answer.answer)}
+    if isinstance(spans, MarkedSpans) and any(isinstance(w, Score) for w in asked):
+        extra["spans"] = _encode(spans.spans)
     for widget in asked:
-        value = given.answer.get(widget.name)
-        if value is None:
-            continue
-        name = widget.name if len(asked) > 1 else None
-        for row in _rows_of(widget, value, name, page, cell, given):
-            yield extra | row
+        value = answer.answer.get(widget.name)
+        if value is not None:
+            name = widget.name if len(asked) > 1 else None
+            yield from (extra | row for row in _value_rows(widget, value, name, unit, cell, answer.seconds))
 
 
-def _is_value(widget: Widget, beside: Sequence[Widget]) -> bool:
+def _gives_judgments(widget: Widget, beside: Sequence[Widget]) -> bool:
     if isinstance(widget, Spans):
-        return not any(isinstance(other, Score) for other in beside)
+        return not any(isinstance(neighbour, Score) for neighbour in beside)
     return isinstance(widget, Score | Choice) or (isinstance(widget, Text) and widget.style == "postedit")
 
 
-def _rows_of(widget: Widget, value: Any, name: str | None, page: Page, cell: Cell, given: Given) -> Iterator[Record]:
-    if isinstance(widget, Choice):
-        yield from _preferences(widget, value, page, cell, given)
-        return
-    for place in _places(page, cell):
-        if isinstance(widget, Score):
-            by_criterion = value if widget.criteria else {name: value}
-            seconds = None if given.seconds is None else round(given.seconds / len(by_criterion), 3)  # they add up
-            for criterion, number in by_criterion.items():
-                yield place | {"criterion": criterion, "value": float(number), "seconds": seconds}
-        elif isinstance(widget, Spans):
-            yield from (place | row for row in _errors(widget, value, name))
-        elif isinstance(widget, Text):
-            output = page.shown.rows[cell.row or 0]["outputs"][cell.output or 0]["text"]
-            yield place | {"criterion": name, "value": -100.0 * edit_rate(output, value) + 0.0, "text": value}
+def _comment(widgets: Sequence[Widget], answer: Answer) -> str | None:
+    value = next((answer.get(w.name) for w in widgets if isinstance(w, Text) and w.style == "comment"), None)
+    return value.text or None if isinstance(value, WrittenText) else None
 
 
-def _places(page: Page, cell: Cell) -> Iterator[Record]:
+def _value_rows(
+    widget: Widget, value: Value, name: str | None, unit: SubmittedUnit, cell: Cell, seconds: float | None
+) -> Iterator[Record]:
+    match value:
+        case ScoreValue():
+            yield from _score_rows(unit, cell, {name: value.value}, seconds)
+        case CriterionScores():
+            yield from _score_rows(unit, cell, value.values, seconds)
+        case MarkedSpans() if isinstance(widget, Spans):
+            for place in _judged_outputs(unit, cell):
+                yield from (place | row for row in _error_rows(widget, value.spans, name))
+        case WrittenText():
+            rate = -100.0 * edit_rate(unit.shown.output(cell).text, value.text) + 0.0
+            for place in _judged_outputs(unit, cell):
+                yield place | {"criterion": name, "value": rate, "text": value.text}
+        case Preference() | BestWorst() | Ranking():
+            yield from _preference_rows(value, unit, cell, seconds)
+
+
+def _score_rows(
+    unit: SubmittedUnit, cell: Cell, scores: Mapping[str, Number] | Mapping[str | None, Number], seconds: float | None
+) -> Iterator[Record]:
+    share = None if seconds is None else round(seconds / len(scores), 3)  # they add up
+    for place in _judged_outputs(unit, cell):
+        for criterion, number in scores.items():
+            yield place | {"criterion": criterion, "value": float(number), "seconds": share}
+
+
+def _judged_outputs(unit: SubmittedUnit, cell: Cell) -> Iterator[Record]:
     """Yield item and system of the outputs that an answer is about."""
-    if cell.output is not None:
-        yield {"item": _json(page.shown.item(cell)), "system": page.shown.systems[cell.output]}
-        return
-    item = page.shown.judged_items()[0] if cell.row is None else page.shown.item(cell)
-    for system in page.shown.systems:
-        yield {"item": _json(item), "system": system}
+    shown = unit.shown
+    item = _encode(shown.judged_items()[0] if cell.row is None else shown.row(cell).item)
+    for system in shown.systems if cell.output is None else [shown.systems[cell.output]]:
+        yield {"item": item, "system": system}
 
 
-def _errors(widget: Spans, spans: Sequence[Mapping[str, Any]], name: str | None) -> Iterator[Record]:
+def _error_rows(widget: Spans, spans: Sequence[MarkedSpan], name: str | None) -> Iterator[Record]:
     """Yield one row for each error, with minus its weight; one row with 0 where there is none."""
     criterion = name or "mqm"
     if not spans:
@@ -162,89 +200,88 @@ def _errors(widget: Spans, spans: Sequence[Mapping[str, Any]], name: str | None)
     for number, span in enumerate(spans):
         yield {
             "criterion": criterion,
-            "value": -_weight(widget, span) + 0.0,
+            "value": -_weigh_error(widget, span) + 0.0,
             "error": number,
-            "category": span["category"] or "Other",
-            "severity": span["severity"],
-            "span": span["quote"],
-            "start": span["start"],
-            "end": span["end"],
-            "side": span["side"],
+            "category": span.category or "Other",
+            "severity": span.severity,
+            "span": span.quote,
+            "start": span.start,
+            "end": span.end,
+            "side": span.side,
         }
 
 
 _WMT = MQMWeights()
 
 
-def _weight(widget: Spans, span: Mapping[str, Any]) -> float:
+def _weigh_error(widget: Spans, span: MarkedSpan) -> float:
     """Return the severity's weight; the categories that WMT weighs otherwise keep WMT's weights."""
-    own = next((severity.weight for severity in widget.severities if severity.name == span["severity"]), 0.0)
-    category = span["category"] or ""
-    usual, special = _WMT.of("", span["severity"]), _WMT.of(category, span["severity"])
-    return own if special is None or special == usual else special
+    weight = next((severity.weight for severity in widget.severities if severity.name == span.severity), 0.0)
+    severity = span.severity or ""
+    usual, special = _WMT.of("", severity), _WMT.of(span.category or "", severity)
+    return weight if special is None or special == usual else special
 
 
-def _preferences(widget: Choice, value: Any, page: Page, cell: Cell, given: Given) -> Iterator[Record]:
-    systems = page.systems_shown()
-    values = _choice_values(widget, value, list(systems))
-    for place in _places(page, cell):
-        slot = next(slot for slot, system in systems.items() if system == place["system"])
-        seconds = None if given.seconds is None else round(given.seconds / len(systems), 3)  # so that they add up
-        yield place | {"criterion": PREFERENCE, "value": values[slot], "seconds": seconds}
+def _preference_rows(
+    value: Preference | BestWorst | Ranking, unit: SubmittedUnit, cell: Cell, seconds: float | None
+) -> Iterator[Record]:
+    systems = unit.systems_by_slot()
+    values = _slot_values(value, list(systems))
+    share = None if seconds is None else round(seconds / len(systems), 3)  # they add up
+    slot_of = {system: slot for slot, system in systems.items()}
+    for place in _judged_outputs(unit, cell):
+        yield place | {"criterion": PREFERENCE, "value": values[slot_of[place["system"]]], "seconds": share}
 
 
-def _choice_values(widget: Choice, value: Any, slots: Sequence[str]) -> dict[str, float]:
-    if widget.style == "pairwise":
-        chosen = value["choice"] if isinstance(value, dict) else value
-        return {slot: 0.5 if chosen == "tie" else float(slot == chosen) for slot in slots}
-    if widget.style == "best-worst":
-        return {slot: float(slot == value["best"]) - float(slot == value["worst"]) for slot in slots}
+def _slot_values(value: Preference | BestWorst | Ranking, slots: Sequence[str]) -> dict[str, float]:
+    if isinstance(value, Preference):
+        return {slot: 0.5 if value.choice == "tie" else float(slot == value.choice) for slot in slots}
+    if isinstance(value, BestWorst):
+        return {slot: float(slot == value.best) - float(slot == value.worst) for slot in slots}
     ranks: dict[str, float] = {}
-    for group in value:
+    for group in value.groups:
         first = len(ranks) + 1
         ranks |= dict.fromkeys(group, -(first + (len(group) - 1) / 2))
     return ranks
 
 
-def _choice_common(page: Page, cell: Cell, given: Given) -> Record:
-    item = (page.shown.document or page.shown.judged_items()[0]) if cell.row is None else page.shown.item(cell)
+def _choice_fields(unit: SubmittedUnit, cell: Cell, answer: TimedAnswer) -> Record:
+    shown = unit.shown
+    item = (shown.document or shown.judged_items()[0]) if cell.row is None else shown.row(cell).item
     return {
-        "assignment_id": page.assignment,
+        "assignment_id": unit.assignment,
         "cell_id": cell.id,
-        "item": _json(item),
-        "annotator": page.annotator,
-        "seconds": given.seconds,
-        "time": given.time,
-        "marked": page.marked,
+        "item": _encode(item),
+        "annotator": unit.annotator,
+        "seconds": answer.seconds,
+        "time": answer.time,
+        "marked": unit.marked,
     }
 
 
-def _choice_rows(protocol: Protocol, page: Page, cell: Cell, given: Given) -> Iterator[Record]:
-    systems = page.systems_shown()
+def _choice_rows(protocol: Protocol, unit: SubmittedUnit, cell: Cell, answer: TimedAnswer) -> Iterator[Record]:
+    systems = unit.systems_by_slot()
     widgets = protocol.of_scope(cell.scope)
-    comment = next((given.answer.get(w.name) for w in widgets if isinstance(w, Text) and w.style == "comment"), None)
+    comment = _comment(widgets, answer.answer)
     for widget in widgets:
-        value = given.answer.get(widget.name)
-        if value is None:
-            continue
-        if isinstance(widget, Choice):
-            yield {"text": comment or None} | _choice_row(widget, value, systems)
-        elif isinstance(widget, Text) and widget.style == "postedit":
-            output = page.shown.rows[cell.row or 0]["outputs"][cell.output or 0]["text"]
-            yield {"system_a": page.shown.systems[cell.output or 0], "output_a": output, "final": value}
+        value = answer.answer.get(widget.name)
+        if isinstance(value, Preference | BestWorst | Ranking):
+            yield {"text": comment} | _choice_row(value, systems)
+        elif isinstance(value, WrittenText) and isinstance(widget, Text) and widget.style == "postedit":
+            system = unit.shown.systems[cell.output or 0]
+            yield {"system_a": system, "output_a": unit.shown.output(cell).text, "final": value.text}
 
 
-def _choice_row(widget: Choice, value: Any, systems: Mapping[str, str]) -> Record:
-    if widget.style == "pairwise":
-        chosen, strength = (value["choice"], value.get("strength")) if isinstance(value, dict) else (value, None)
+def _choice_row(value: Preference | BestWorst | Ranking, systems: Mapping[str, str]) -> Record:
+    if isinstance(value, Preference):
         (first, a), (_, b) = systems.items()
         left, right, tie = next(labels for labels in _SIDES if not {a, b} & {*labels})
-        side = tie if chosen == "tie" else left if chosen == first else right
-        return {"system_a": a, "system_b": b, "choice": side, "strength": strength}
-    if widget.style == "best-worst":
-        shown = _json(list(systems.values()))
-        return {"shown": shown, "best": systems[value["best"]], "worst": systems[value["worst"]]}
-    return {"ranking": _json([[systems[slot] for slot in group] for group in value])}
+        side = tie if value.choice == "tie" else left if value.choice == first else right
+        return {"system_a": a, "system_b": b, "choice": side, "strength": value.strength}
+    if isinstance(value, BestWorst):
+        shown = _encode(list(systems.values()))
+        return {"shown": shown, "best": systems[value.best or ""], "worst": systems[value.worst or ""]}
+    return {"ranking": _encode([[systems[slot] for slot in group] for group in value.groups])}
 
 
 def edit_rate(output: str, final: str) -> float:

@@ -32,7 +32,7 @@ from aliquot.collect.protocols import Score
 from aliquot.collect.server import create_app
 from aliquot.collect.simulated_people import Behaviour, Person, learned, people, qualities
 from aliquot.collect.statements import decode, sql
-from aliquot.collect.units import expected_seconds
+from aliquot.collect.unit_texts import expected_seconds
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import AliquotError, OptionError

@@ -5,25 +5,37 @@ Every change is an event in the log and on the disk before a method returns. Met
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import msgspec
 from sqlalchemy.engine import Connection
 
 from aliquot.collect import crowd, queue, training
-from aliquot.collect.answers import FORM, Shown, check_answer, check_text, missing_widgets, slot_names
+from aliquot.collect import event_types as kinds
+from aliquot.collect.answers import (
+    FORM,
+    Answer,
+    check_answer,
+    check_text,
+    encode_answer,
+    missing_widgets,
+    read_answer,
+    read_values,
+)
 from aliquot.collect.errors import CollectError
-from aliquot.collect.events import Lease, lease, unit_kind
+from aliquot.collect.events import Lease, find_lease, unit_kind
 from aliquot.collect.opened import OpenedCampaign, campaign_state
-from aliquot.collect.people import VALID, WORKING
+from aliquot.collect.people import VALID, WORKING, Extra, read_extra
 from aliquot.collect.planting import CHECK, graded, plant
 from aliquot.collect.statements import decode, locking, sql
 from aliquot.collect.store import Change
 from aliquot.collect.tokens import read_secret, token_hash
-from aliquot.collect.units import expected_seconds
+from aliquot.collect.unit_texts import ShownRow, ShownUnit, expected_seconds, slot_names
 
 _MOST_MS = 3_600_000  # active or idle time of one change that is believed
 _MOST_CHANGES = 1_000
@@ -48,6 +60,19 @@ class Annotator:
     name: str
     kind: str
     locale: str
+
+
+@dataclass(frozen=True)
+class AnswerChange:
+    """A change of an answer as a page sends it, checked; see `ServedCampaign.save`."""
+
+    id: str
+    cell: str
+    answer: Answer
+    base: int | None
+    writer: str | None
+    active_ms: int
+    idle_ms: int
 
 
 @dataclass(frozen=True)
@@ -93,9 +118,8 @@ class ServedCampaign(OpenedCampaign):
 
     def _kept_as(self, connection: Connection, annotator: Annotator) -> dict[str, str]:
         """Return where a worker's browser keeps the token, so that the shared link finds the same work."""
-        extra = connection.execute(sql("SELECT extra FROM annotators WHERE id = :id"), {"id": annotator.id}).scalar()
-        came = "visit" in decode(str(extra))
-        return {"kept_as": crowd.storage_key(self.id, annotator.name)} if came else {}
+        visit = read_extra(connection, annotator.id).visit
+        return {} if visit is None else {"kept_as": crowd.storage_key(self.id, annotator.name)}
 
     def next_unit(self, annotator: Annotator) -> dict[str, Any]:
         """Return the unit that the annotator has open, or the next one, or that nothing is left."""
@@ -144,15 +168,13 @@ class ServedCampaign(OpenedCampaign):
     def _with_code(self, connection: Connection, annotator: Annotator, words: dict[str, Any]) -> dict[str, Any]:
         """Add the code that a worker of a crowd leaves with, and where the provider wants it."""
         outcome: crowd.Outcome = words.pop("outcome", "completed")
-        came = decode(
-            str(connection.execute(sql("SELECT extra FROM annotators WHERE id = :id"), {"id": annotator.id}).scalar())
-        ).get("visit")
-        if not words.get("finished") or came is None:
+        visit = read_extra(connection, annotator.id).visit
+        if not words.get("finished") or visit is None:
             return words
         code = crowd.code_for(read_secret(self.key_file), outcome, annotator.name, self.protocol.crowd.codes())
         more = {"code": code}
-        if came.get("submit_to"):
-            more |= {"submit_to": came["submit_to"], "session": came.get("session") or ""}
+        if visit.submit_to:
+            more |= {"submit_to": visit.submit_to, "session": visit.session or ""}
         elif self.protocol.crowd.return_url:
             more["return_url"] = self.protocol.crowd.return_url.replace("{code}", code)
         return words | more
@@ -212,23 +234,19 @@ class ServedCampaign(OpenedCampaign):
             lambda connection: self._save(connection, self._annotator(connection, token), assignment, changes)
         )
 
-    def _change(self, shown: Shown, change: Any) -> dict[str, Any]:
+    def _read_change(self, shown: ShownUnit, change: Any) -> AnswerChange:
         if not isinstance(change, Mapping) or not change.get("id"):
             raise CollectError("bad_answer", "every change needs an id, a text of 1 to 100 characters")
         check_text("id", change["id"], 100)
         cell = check_text("cell", change.get("cell"), 100)
-        times = {}
-        for name in ("active_ms", "idle_ms"):
-            given = change.get(name) or 0
-            usable = isinstance(given, int | float) and not isinstance(given, bool) and given == given  # noqa: PLR0124
-            times[name] = int(min(max(given, 0), _MOST_MS)) if usable else 0
         base, writer = change.get("base"), change.get("writer")
         if not isinstance(base, int | None):
             raise CollectError("bad_answer", "base should be a whole number")
         if writer is not None:
             check_text("writer", writer, 100)
         answer = check_answer(self.protocol, shown, cell, change.get("answer"))
-        return {"id": change["id"], "cell": cell, "answer": answer, "base": base, "writer": writer, **times}
+        active_ms, idle_ms = _read_ms(change.get("active_ms")), _read_ms(change.get("idle_ms"))
+        return AnswerChange(change["id"], cell, answer, base, writer, active_ms, idle_ms)
 
     def _save(
         self, connection: Connection, annotator: Annotator, assignment: str, given: Sequence[Any]
@@ -238,8 +256,8 @@ class ServedCampaign(OpenedCampaign):
         now = self.store.clock.now()
         person = self._alone(connection, annotator)
         found = self._own(connection, annotator, assignment, lock=True)
-        shown = self.log.shown(connection, found.unit_id)
-        changes = [self._change(shown, change) for change in given]
+        shown = self.log.show_unit(connection, found.unit_id)
+        changes = [self._read_change(shown, change) for change in given]
         # Statements are what a save costs: facts that belong together come by one.
         facts = connection.execute(sql(_SAVE_FACTS), {"unit": found.unit_id}).one()
         if facts.state == "closed":
@@ -251,33 +269,33 @@ class ServedCampaign(OpenedCampaign):
         revisions: dict[str, int] = {}
         for change in changes:
             # Ids of clients are unique for an assignment only: nobody can hinder others by guessing theirs.
-            cell, client_id = change["cell"], f"{found.id}/{change['id']}"
+            cell, client_id = change.cell, f"{found.id}/{change.id}"
             if cell == FORM:
-                payload: dict[str, Any] = {"annotator": annotator.id, "answer": change["answer"]}
-                self.log.append(connection, now, annotator.id, "form", payload, client_id)
+                form = kinds.FormAnswered(annotator=annotator.id, answer=encode_answer(change.answer))
+                self.log.append(connection, now, annotator.id, form, client_id)
                 continue
             if _is_stale(change, versions.get(cell)):
-                if self.log.has(connection, client_id):
+                if self.log.has_event(connection, client_id):
                     continue  # sent again: it was stored before the other change, whose revision this page has not seen
                 raise CollectError(
                     "stale",
                     "this answer was changed in another tab or on another device meanwhile; load the unit again",
                 )
-            payload = {
-                "assignment": found.id,
-                "cell": cell,
-                "answer": change["answer"],
-                "active_ms": change["active_ms"],
-                "idle_ms": change["idle_ms"],
-                "writer": change["writer"],
-                "guidelines": facts.guidelines,
-                "expires": expires,
-            }
-            if self.log.append(connection, now, annotator.id, "save", payload, client_id):
-                versions[cell] = _Version(versions[cell].revision + 1 if cell in versions else 1, change["writer"])
+            event = kinds.AnswerSaved(
+                assignment=found.id,
+                cell=cell,
+                answer=encode_answer(change.answer),
+                active_ms=change.active_ms,
+                idle_ms=change.idle_ms,
+                writer=change.writer,
+                guidelines=facts.guidelines,
+                expires=expires,
+            )
+            if self.log.append(connection, now, annotator.id, event, client_id):
+                versions[cell] = _Version(versions[cell].revision + 1 if cell in versions else 1, change.writer)
             revisions[cell] = versions[cell].revision
         return {
-            "saved": [change["id"] for change in changes],
+            "saved": [change.id for change in changes],
             "revisions": revisions,
             "progress": self._progress(connection, annotator.id),
         }
@@ -286,7 +304,8 @@ class ServedCampaign(OpenedCampaign):
         """Lease a unit whose lease expired again, if nobody has taken it; if somebody has, answers are kept anyway."""
         if found.state == "planned" or _may_take(connection, found, person):
             expires = queue.expiry(connection, found.unit_id, now)
-            self.log.append(connection, now, found.annotator_id, "resume", {"assignment": found.id, "expires": expires})
+            event = kinds.LeaseResumed(assignment=found.id, expires=expires)
+            self.log.append(connection, now, found.annotator_id, event)
 
     def submit(self, annotator: Annotator, assignment: str) -> dict[str, Any]:
         """Finish a unit: return what is missing, or the next unit, or that nothing is left."""
@@ -303,8 +322,8 @@ class ServedCampaign(OpenedCampaign):
                 return {"missing": missing}
             retake = found.state == "expired"
             surplus = retake and not _may_take(connection, found, person)
-            payload = {"assignment": found.id, "surplus": surplus, "retake": retake and not surplus}
-            self.log.append(connection, self.store.clock.now(), annotator.id, "submit", payload)
+            event = kinds.UnitSubmitted(assignment=found.id, surplus=surplus, retake=retake and not surplus)
+            self.log.append(connection, self.store.clock.now(), annotator.id, event)
             self._grade(connection, found)
         return self._next(connection, annotator)
 
@@ -314,13 +333,9 @@ class ServedCampaign(OpenedCampaign):
             return
         card = graded(self.log, connection, found.annotator_id)
         if card is not None and card.suggestion.startswith("pause"):
-            self.log.append(
-                connection,
-                self.store.clock.now(),
-                "system",
-                "annotator_state",
-                {"id": found.annotator_id, "work": "paused", "reason": "; ".join(card.evidence)},
-            )
+            reason = "; ".join(card.evidence)
+            event = kinds.AnnotatorChanged(id=found.annotator_id, work="paused", reason=reason)
+            self.log.append(connection, self.store.clock.now(), "system", event)
 
     def give_back(self, annotator: Annotator, assignment: str, reason: str = "") -> dict[str, Any]:
         """Return a unit that the annotator will not judge; somebody else gets it, and this annotator another one."""
@@ -331,13 +346,8 @@ class ServedCampaign(OpenedCampaign):
             if found.state in ("done", "surplus"):
                 raise CollectError("lease_lost", "this unit was submitted; it can be changed, but not returned")
             if found.state in ("leased", "planned"):
-                self.log.append(
-                    connection,
-                    self.store.clock.now(),
-                    annotator.id,
-                    "return",
-                    {"assignment": found.id, "reason": check_text("reason", reason[:1000])},
-                )
+                event = kinds.UnitReturned(assignment=found.id, reason=check_text("reason", reason[:1000]))
+                self.log.append(connection, self.store.clock.now(), annotator.id, event)
             return self._next(connection, annotator)
 
         return self.store.write(change)
@@ -345,18 +355,18 @@ class ServedCampaign(OpenedCampaign):
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _own(self, connection: Connection, annotator: Annotator, assignment: str, *, lock: bool = False) -> Lease:
-        found = None if "\0" in assignment else lease(connection, assignment, lock=lock)
+        found = None if "\0" in assignment else find_lease(connection, assignment, lock=lock)
         if found is None or found.annotator_id != annotator.id:
             raise CollectError("unit_unknown", "there is no such unit among yours; load the page again")
         if found.state in ("returned", "revoked"):
             raise CollectError("lease_lost", "this unit was given to somebody else; load the page again for the next")
         return found
 
-    def _answers(self, connection: Connection, assignment: str) -> dict[str, Any]:
+    def _answer_texts(self, connection: Connection, assignment: str) -> dict[str, str]:
         rows = connection.execute(
             sql("SELECT cell_id, answer FROM answers WHERE assignment_id = :id"), {"id": assignment}
         )
-        return {row.cell_id: decode(row.answer) for row in rows}
+        return {row.cell_id: row.answer for row in rows}
 
     def _versions(self, connection: Connection, assignment: str) -> dict[str, _Version]:
         rows = connection.execute(
@@ -364,29 +374,27 @@ class ServedCampaign(OpenedCampaign):
         )
         return {row.cell_id: _Version(row.revision, row.writer) for row in rows}
 
-    def _form_answer(self, connection: Connection, annotator: str) -> dict[str, Any] | None:
-        extra = connection.execute(sql("SELECT extra FROM annotators WHERE id = :id"), {"id": annotator}).scalar()
-        found: dict[str, Any] | None = decode(str(extra)).get(FORM)
-        return found
-
     def _missing(self, connection: Connection, found: Lease, annotator: Annotator) -> list[dict[str, str]]:
-        answers = self._answers(connection, found.id)
-        shown = self.log.shown(connection, found.unit_id)
+        texts = self._answer_texts(connection, found.id)
         missing = []
         if self.protocol.of_scope("annotator"):
-            form = self._form_answer(connection, annotator.id) or {}
-            missing += [{"cell": FORM, "widget": name} for name in missing_widgets(self.protocol, "annotator", form)]
-        for cell in shown.cells.values():
-            names = missing_widgets(self.protocol, cell.scope, answers.get(cell.id, {}))
+            names = self._missing_of_form(read_extra(connection, annotator.id))
+            missing += [{"cell": FORM, "widget": name} for name in names]
+        for cell in self.log.show_unit(connection, found.unit_id).cells.values():
+            answer = read_answer(self.protocol, cell.scope, texts.get(cell.id, "{}"))
+            names = missing_widgets(self.protocol, cell.scope, answer)
             missing += [{"cell": cell.id, "widget": name} for name in names]
         return missing
 
+    def _missing_of_form(self, extra: Extra) -> list[str]:
+        return missing_widgets(self.protocol, "annotator", read_values(self.protocol, "annotator", extra.form or {}))
+
     def _view(self, connection: Connection, found: Lease, annotator: Annotator) -> dict[str, Any]:
         """Return a unit as the page gets it: opaque ids and slots, nothing that tells a system or an item."""
-        shown = self.log.shown(connection, found.unit_id)
+        shown = self.log.show_unit(connection, found.unit_id)
         slots = decode(found.slots)
         names = slot_names(len(slots))
-        answers = self._answers(connection, found.id)
+        answers = {cell: decode(text) for cell, text in self._answer_texts(connection, found.id).items()}
         unit: dict[str, Any] = {
             "assignment": found.id,
             "number": found.position,
@@ -399,10 +407,10 @@ class ServedCampaign(OpenedCampaign):
         if shown.document_cell:
             unit["document_cell"] = shown.document_cell
         if self.protocol.of_scope("annotator"):
-            form = self._form_answer(connection, annotator.id)
-            if form is None or missing_widgets(self.protocol, "annotator", form):
+            extra = read_extra(connection, annotator.id)
+            if extra.form is None or self._missing_of_form(extra):
                 unit["annotator_cell"] = FORM
-                answers |= {FORM: form} if form is not None else {}
+                answers |= {} if extra.form is None else {FORM: msgspec.json.decode(msgspec.json.encode(extra.form))}
         return unit
 
     def _progress(self, connection: Connection, annotator: str) -> dict[str, Any]:
@@ -430,22 +438,28 @@ def _withdrawn() -> CollectError:
     return CollectError("link_revoked", "this link was withdrawn; ask the organiser for a new one")
 
 
-def _is_stale(change: Mapping[str, Any], stored: _Version | None) -> bool:
+def _is_stale(change: AnswerChange, stored: _Version | None) -> bool:
     """Tell whether an answer was changed elsewhere since; a page that wrote last builds on what it wrote itself."""
     revision, writer = (stored.revision, stored.writer) if stored is not None else (0, None)
-    own = writer is not None and writer == change["writer"]
-    return change["base"] is not None and change["base"] != revision and not own
+    own = writer is not None and writer == change.writer
+    return change.base is not None and change.base != revision and not own
 
 
-def _wire_row(row: Mapping[str, Any], slots: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
-    shown: dict[str, Any] = {"context": row["context"], "cell": row.get("cell")}
-    shown |= {name: row[name] for name in ("source", "reference", "media") if name in row}
-    shown["outputs"] = [
-        {"slot": slot, "cell": row["outputs"][at].get("cell")}
-        | {name: row["outputs"][at][name] for name in ("text", "lang", "prefilled") if name in row["outputs"][at]}
-        for slot, at in zip(names, slots, strict=True)
+def _read_ms(value: Any) -> int:
+    """Return a time in milliseconds within limits; 0 where a page sends something else."""
+    is_usable = isinstance(value, int) and not isinstance(value, bool)
+    if isinstance(value, float):
+        is_usable = not math.isnan(value)
+    return int(min(max(value, 0), _MOST_MS)) if is_usable else 0
+
+
+def _wire_row(row: ShownRow, slots: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
+    content: dict[str, Any] = msgspec.to_builtins(row)
+    del content["item"]
+    outputs = [
+        {"slot": slot, "cell": None} | content["outputs"][number] for slot, number in zip(names, slots, strict=True)
     ]
-    return shown
+    return {"cell": None} | content | {"outputs": outputs}
 
 
 def _messages(connection: Connection, annotator: str) -> list[dict[str, Any]]:

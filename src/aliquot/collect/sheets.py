@@ -20,12 +20,13 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from aliquot.collect.answers import Shown, check_answer, missing_widgets, slot_names
+from aliquot.collect.answers import Answer, check_answer, missing_widgets
 from aliquot.collect.errors import CollectError
 from aliquot.collect.lists import fixed_lists
 from aliquot.collect.protocols import Choice, Form, Protocol, Score, Spans, Text, Widget
-from aliquot.collect.records import Given, Page, derive
-from aliquot.collect.units import Texts, Unit, shown_rows
+from aliquot.collect.records import SubmittedUnit, TimedAnswer, derive_rows
+from aliquot.collect.unit_texts import ShownOutput, ShownRow, ShownText, ShownUnit, UnitTexts, slot_names
+from aliquot.collect.units import Unit
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, DataError, FormatError, MissingExtraError, OptionError, quoted
 from aliquot.io.files import read_bytes
@@ -90,7 +91,7 @@ def write_sheets(
     """Write one .xlsx and one .csv for each annotator, and the key; return the paths."""
     workbook = _workbook()
     names = _file_names(annotators)
-    texts = Texts(evalset, protocol)
+    texts = UnitTexts(evalset, protocol)
     widest = max(len(unit.systems) for unit in units)
     columns = answer_columns(protocol, widest)
     key: list[dict[str, Any]] = []
@@ -139,7 +140,7 @@ def _part_rows(
     unit: Unit,
     slots: Sequence[int],
     protocol: Protocol,
-    texts: Texts,
+    texts: UnitTexts,
     part: int,
     who: str,
     key: list[dict[str, Any]],
@@ -147,14 +148,14 @@ def _part_rows(
 ) -> Iterator[dict[str, Any]]:
     systems = [unit.systems[at] for at in slots]
     names = _output_names(protocol, len(systems))
-    for number, row in enumerate(shown_rows(unit, texts)):
+    for number, row in enumerate(texts.show_unit(unit)):
         shown = {"part": str(part)}
-        for name in ("source", "reference"):
-            if name in row:
-                shown[name] = _cell_text(row[name]["text"])
-        for name, at in zip(names, slots, strict=True):
-            shown[name] = _cell_text(row["outputs"][at]["text"])
-        if row["context"]:
+        for name, text in (("source", row.source), ("reference", row.reference)):
+            if text is not None:
+                shown[name] = _cell_text(text.text)
+        for name, slot in zip(names, slots, strict=True):
+            shown[name] = _cell_text(row.outputs[slot].text)
+        if row.context:
             yield {"id": _CONTEXT, **shown}
             continue
         identity = secrets.token_hex(5)
@@ -164,7 +165,7 @@ def _part_rows(
                 "id": identity,
                 "part": str(part),
                 "row": str(number),
-                "item": msgspec.json.encode(row["item"]).decode(),
+                "item": msgspec.json.encode(row.item).decode(),
                 "document": unit.document,
                 "systems": msgspec.json.encode(systems).decode(),
                 "texts": _digest(shown),
@@ -446,45 +447,51 @@ def _derived(
     judgments: list[dict[str, Any]] = []
     choices: list[dict[str, Any]] = []
     answered = 0
-    for (who, part), found in parts.items():
-        rows = sorted(found, key=lambda row: row.key["row"])
-        shown = _shown(rows, protocol)
-        given: dict[str, Given] = {}
-        for cell_id, answer, where in _answers(rows, shown, protocol):
-            if not answer:
-                continue
-            checked = _checked(protocol, shown, cell_id, answer, where)
-            given[cell_id] = Given(checked, None, 0.0, 0)
-        cells = [cell for cell in shown.cells.values() if cell.id in given]
-        rows_done = {cell.row for cell in cells if not missing_widgets(protocol, cell.scope, given[cell.id].answer)}
+    for (who, part), unsorted_rows in parts.items():
+        rows = sorted(unsorted_rows, key=lambda row: row.key["row"])
+        shown = _shown_unit(rows, protocol)
+        answers = {
+            cell_id: TimedAnswer(_check_answer(protocol, shown, cell_id, answer, where), None, 0.0, 0)
+            for cell_id, answer, where in _read_answers(rows, shown, protocol)
+            if answer
+        }
+        cells = [cell for cell in shown.cells.values() if cell.id in answers]
+        rows_done = {cell.row for cell in cells if not missing_widgets(protocol, cell.scope, answers[cell.id].answer)}
         answered += len(rows) if None in rows_done else len(rows_done)
-        page = Page(f"{who}-{part}", who, shown, range(len(shown.systems)), 0)
-        made, compared = derive(protocol, page, given, {})
+        unit = SubmittedUnit(f"{who}-{part}", who, shown, range(len(shown.systems)), 0)
+        made, compared = derive_rows(protocol, unit, answers, {})
         judgments += made
         choices += compared
     return judgments, choices, answered
 
 
-def _shown(rows: Sequence[_Filled], protocol: Protocol) -> Shown:
+def _shown_unit(rows: Sequence[_Filled], protocol: Protocol) -> ShownUnit:
     """A part as it was shown; the cells are named by row and slot."""
     systems = tuple(rows[0].key["systems"])
     names = _output_names(protocol, len(systems))
+    asks_outputs, asks_items = bool(protocol.of_scope("output")), bool(protocol.of_scope("item"))
     shown = []
-    for at, row in enumerate(rows):
-        outputs = [{"text": row.cells.get(name) or ""} for name in names]
-        if protocol.of_scope("output"):
-            outputs = [output | {"cell": f"{at}/{slot}"} for slot, output in enumerate(outputs)]
-        entry: dict[str, Any] = {"item": row.key["item"], "context": False, "outputs": outputs}
-        if row.cells.get("source") is not None:
-            entry["source"] = {"text": row.cells["source"]}
-        if protocol.of_scope("item"):
-            entry["cell"] = str(at)
-        shown.append(entry)
+    for number, row in enumerate(rows):
+        source = row.cells.get("source")
+        shown.append(
+            ShownRow(
+                item=row.key["item"],
+                context=False,
+                source=None if source is None else ShownText(source),
+                outputs=[
+                    ShownOutput(row.cells.get(name) or "", cell=f"{number}/{slot}" if asks_outputs else None)
+                    for slot, name in enumerate(names)
+                ],
+                cell=str(number) if asks_items else None,
+            )
+        )
     document_cell = "document" if protocol.of_scope("document") else None
-    return Shown(systems, shown, rows[0].key["document"], document_cell)
+    return ShownUnit(systems, shown, rows[0].key["document"], document_cell)
 
 
-def _answers(rows: Sequence[_Filled], shown: Shown, protocol: Protocol) -> Iterator[tuple[str, dict[str, Any], str]]:
+def _read_answers(
+    rows: Sequence[_Filled], shown: ShownUnit, protocol: Protocol
+) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield each cell with its answer and where it stands; a document's answer stands in any one of its rows."""
     columns = answer_columns(protocol, len(shown.systems))
     of_document: dict[str, Any] = {}
@@ -507,7 +514,7 @@ def _answers(rows: Sequence[_Filled], shown: Shown, protocol: Protocol) -> Itera
 
 
 def _put(
-    answer: dict[str, Any], protocol: Protocol, column: Column, text: str, shown: Shown, row: int, where: str
+    answer: dict[str, Any], protocol: Protocol, column: Column, text: str, shown: ShownUnit, row: int, where: str
 ) -> None:
     widget = protocol.widget(column.widget)
     if isinstance(widget, Score):
@@ -550,13 +557,13 @@ def _number(text: str, where: str) -> float:
 _ERROR = re.compile(r"\s*([^:(]+?)\s*(?:\(([^)]*)\))?\s*:\s*(.*\S)\s*")
 
 
-def _read_spans(widget: Spans, text: str, row: Mapping[str, Any], slot: int, where: str) -> Iterator[dict[str, Any]]:
+def _read_spans(widget: Spans, text: str, row: ShownRow, slot: int, where: str) -> Iterator[dict[str, Any]]:
     """Read one error a line: severity (category): the words as they stand in the output, or in the source."""
     if text.strip().casefold() in (_NONE, "no errors", "no error", "-"):
         return
-    texts = {"output": row["outputs"][slot]["text"]}
-    if widget.on_source and "source" in row:
-        texts["source"] = row["source"]["text"]
+    texts = {"output": row.outputs[slot].text}
+    if widget.on_source and row.source is not None:
+        texts["source"] = row.source.text
     for line in filter(str.strip, text.split("\n")):
         found = _ERROR.fullmatch(line)
         if found is None:
@@ -578,7 +585,7 @@ def _read_spans(widget: Spans, text: str, row: Mapping[str, Any], slot: int, whe
         }
 
 
-def _checked(protocol: Protocol, shown: Shown, cell: str, answer: dict[str, Any], where: str) -> dict[str, Any]:
+def _check_answer(protocol: Protocol, shown: ShownUnit, cell: str, answer: dict[str, Any], where: str) -> Answer:
     try:
         return check_answer(protocol, shown, cell, answer)
     except CollectError as error:

@@ -9,9 +9,10 @@ from sqlalchemy.engine import Connection
 
 from aliquot.collect.answers import check_text, is_number
 from aliquot.collect.errors import CollectError
+from aliquot.collect.event_types import ExampleTaken, QuizTaken
 from aliquot.collect.events import Log
+from aliquot.collect.people import read_extra
 from aliquot.collect.protocols import Protocol, Score
-from aliquot.collect.statements import decode, sql
 
 SCREENED_OUT = (
     "You did not pass the questions on the instructions, so there is no work for you here. Thank you for your time."
@@ -20,33 +21,26 @@ SCREENED_OUT = (
 
 def step(protocol: Protocol, connection: Connection, annotator: str) -> dict[str, Any] | None:
     """What comes before work for this annotator: a quiz, an example, a refusal; None when all is passed."""
-    known = _known(connection, annotator)
+    extra = read_extra(connection, annotator)
     quiz = protocol.quiz
-    if quiz.questions and not known.get("quiz_passed"):
-        left = quiz.attempts - int(known.get("quiz_attempts", 0))
+    if quiz.questions and not extra.quiz_passed:
+        left = quiz.attempts - extra.quiz_attempts
         if left <= 0:
             return {"finished": True, "message": SCREENED_OUT, "outcome": "screened_out"}
         asked = [{"question": q.question, "options": list(q.options)} for q in quiz.questions]
         return {"quiz": {"questions": asked, "attempts_left": left}}
-    done = int(known.get("examples_done", 0))
-    if done < len(protocol.tutorial.examples):
-        example = protocol.tutorial.examples[done]
+    if extra.examples_done < len(protocol.tutorial.examples):
+        example = protocol.tutorial.examples[extra.examples_done]
         shown = {name: getattr(example, name) for name in ("source", "reference", "output")}
         return {
             "tutorial": {
                 **shown,
-                "number": done + 1,
+                "number": extra.examples_done + 1,
                 "of": len(protocol.tutorial.examples),
                 "instructions": protocol.tutorial.instructions,
             }
         }
     return None
-
-
-def _known(connection: Connection, annotator: str) -> dict[str, Any]:
-    extra = connection.execute(sql("SELECT extra FROM annotators WHERE id = :id"), {"id": annotator}).scalar()
-    found: dict[str, Any] = decode(str(extra))
-    return found
 
 
 def take_quiz(log: Log, connection: Connection, annotator: str, answers: Sequence[Any], now: float) -> dict[str, Any]:
@@ -59,13 +53,8 @@ def take_quiz(log: Log, connection: Connection, annotator: str, answers: Sequenc
         raise CollectError("bad_answer", f"a quiz of {len(quiz.questions)} questions needs as many answers")
     given = ["" if answer is None else check_text("answers", answer) for answer in answers]
     wrong = [at for at, (q, answer) in enumerate(zip(quiz.questions, given, strict=True)) if answer != q.answer]
-    log.append(
-        connection,
-        now,
-        annotator,
-        "quiz",
-        {"annotator": annotator, "answers": [text[:500] for text in given], "passed": not wrong},
-    )
+    event = QuizTaken(annotator=annotator, answers=[text[:500] for text in given], passed=not wrong)
+    log.append(connection, now, annotator, event)
     left = before["quiz"]["attempts_left"] - 1
     return {
         "passed": not wrong,
@@ -89,7 +78,7 @@ def take_example(log: Log, connection: Connection, annotator: str, score: Any, n
         <= score
         <= (example.high if example.high is not None else high)
     )
-    log.append(connection, now, annotator, "example", {"annotator": annotator, "score": score, "right": inside})
+    log.append(connection, now, annotator, ExampleTaken(annotator=annotator, score=score, right=inside))
     return {"right": inside, "feedback": example.feedback}
 
 

@@ -6,27 +6,23 @@ divide by the number shown, in at least one); the rows of a unit are in reading 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
-from aliquot.collect.protocols import Protocol, Spans
-from aliquot.core.columns import decode_column
-from aliquot.core.conventions import list_language_pairs
+from aliquot.collect.protocols import Protocol
 from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.core.selection import Selection
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 
 PAIRS = ("balanced", "all")
 UNIT_ITEMS = 10
-_SECONDS_PER_CHARACTER, _SECONDS_PER_CELL = 0.08, 6.0  # first guesses; replaced by measured pace after the first unit
 
 
 @dataclass(frozen=True)
-class Row:
+class UnitRow:
     """One item of a unit; context is shown in grey and not judged."""
 
     item: ItemId
@@ -39,7 +35,7 @@ class Unit:
 
     document: str | None
     systems: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[UnitRow, ...]
 
     @property
     def judged(self) -> tuple[ItemId, ...]:
@@ -165,13 +161,13 @@ def _by_systems(
     yield from groups.items()
 
 
-def _parts(order: Sequence[ItemId], items: Sequence[ItemId], context: int, most: int) -> Iterator[tuple[Row, ...]]:
+def _parts(order: Sequence[ItemId], items: Sequence[ItemId], context: int, most: int) -> Iterator[tuple[UnitRow, ...]]:
     """Yield parts of about equal size, each with its neighbours as context."""
     place = {item: at for at, item in enumerate(order)}
     for part in np.array_split(np.arange(len(items)), -(-len(items) // most)):
         judged = {place[items[at]] for at in part.tolist()}
         shown = {near for at in judged for near in range(at - context, at + context + 1) if 0 <= near < len(order)}
-        yield tuple(Row(order[at], at not in judged) for at in sorted(shown))
+        yield tuple(UnitRow(order[at], at not in judged) for at in sorted(shown))
 
 
 # -- which systems are shown together ------------------------------------------------------------------------------
@@ -232,122 +228,3 @@ class _Rotation:
 
 
 _TRIES = 8
-
-
-# -- what is shown -------------------------------------------------------------------------------------------------
-
-
-class Texts:
-    """The texts of a set, by item and system, as units show them."""
-
-    def __init__(self, evalset: EvalSet, protocol: Protocol) -> None:
-        self.row_of = {item: row for row, item in enumerate(evalset.ids)}
-        columns = evalset.items.columns
-        blank: list[Any] = [None] * evalset.n_items
-        self.source = evalset.items["source"].to_list() if protocol.source and "source" in columns else blank
-        self.reference = (
-            evalset.items["reference"].to_list() if protocol.reference and "reference" in columns else blank
-        )
-        self.media = decode_column(evalset.items["media"]) if "media" in columns else blank
-        outputs = evalset.outputs
-        self.outputs = {} if outputs is None else {system: outputs[system].to_list() for system in evalset.systems}
-        self.pairs = [(pair or "").replace("_", "-").split("-", 1) for pair in list_language_pairs(evalset)]
-        self.prefilled = _prefilled(evalset, protocol)
-
-    def row(self, row: Row, systems: Sequence[str]) -> dict[str, Any]:
-        """Return what is shown of an item: source, reference, media, outputs in the order of `systems`."""
-        at = self.row_of[row.item]
-        pair = self.pairs[at] if len(self.pairs[at]) == 2 else ["", ""]
-        shown: dict[str, Any] = {"item": row.item, "context": row.context}
-        if self.source[at] is not None:
-            shown["source"] = {"text": self.source[at]} | ({"lang": pair[0]} if pair[0] else {})
-        if self.reference[at] is not None:
-            shown["reference"] = {"text": self.reference[at]} | ({"lang": pair[1]} if pair[1] else {})
-        if self.media[at]:
-            shown["media"] = _media(self.media[at], row.item)
-        shown["outputs"] = [self._output(at, system, row, pair[1]) for system in systems]
-        return shown
-
-    def _output(self, at: int, system: str, row: Row, language: str) -> dict[str, Any]:
-        output: dict[str, Any] = {"text": self.outputs[system][at] or ""}
-        if language:
-            output["lang"] = language
-        suggested = self.prefilled[at].get(system) if self.prefilled and not row.context else None
-        if suggested is not None:
-            output["prefilled"] = suggested
-        return output
-
-
-def _media(value: Any, item: ItemId) -> list[dict[str, str]]:
-    entries = value if isinstance(value, list) else [value]
-    for entry in entries:
-        if not (isinstance(entry, dict) and entry.get("kind") in ("audio", "image", "video") and entry.get("url")):
-            raise DataError(
-                f"item {item!r}: the field media should be a list of {{kind, url}} with the kind audio, "
-                f"image or video, found {entry!r}; correct it"
-            )
-    return [{"kind": entry["kind"], "url": str(entry["url"])} for entry in entries]
-
-
-def _prefilled(evalset: EvalSet, protocol: Protocol) -> list[dict[str, list[dict[str, Any]]]] | None:
-    """Each item's suggested spans by system, from the column that the protocol names."""
-    widget = next((w for w in protocol.widgets if isinstance(w, Spans) and w.prefill), None)
-    if widget is None or widget.prefill is None:
-        return None
-    if widget.prefill not in evalset.items.columns:
-        raise DataError(
-            f"{evalset.name}: the protocol '{protocol.name}' begins with the spans in the field "
-            f'\'{widget.prefill}\', which the items lack; add it as {{"sysA": [{{"start": 0, "end": 4, '
-            '"severity": "minor"}]}'
-        )
-    values = decode_column(evalset.items[widget.prefill])
-    known = {severity.name for severity in widget.severities}
-    found: list[dict[str, list[dict[str, Any]]]] = []
-    for item, by_system in zip(evalset.ids, values, strict=True):
-        spans: dict[str, list[dict[str, Any]]] = {}
-        for system, given in (by_system or {}).items() if isinstance(by_system, dict) else ():
-            text = (
-                "" if evalset.outputs is None or system not in evalset.systems else evalset.outputs[system][len(found)]
-            )
-            spans[system] = [_suggested(span, text or "", known, item) for span in given or ()]
-        found.append(spans)
-    return found
-
-
-def _suggested(span: Any, text: str, known: Iterable[str], item: ItemId) -> dict[str, Any]:
-    start, end = (span.get("start"), span.get("end")) if isinstance(span, dict) else (None, None)
-    if not (isinstance(start, int) and isinstance(end, int) and 0 <= start < end <= len(text)):
-        raise DataError(
-            f"item {item!r}: a suggested span should have start and end within the output's {len(text)} "
-            f"characters, found {span!r}; correct it"
-        )
-    severity = span.get("severity")
-    if severity not in known:
-        raise DataError(
-            f"item {item!r}: a suggested span has the severity {severity!r}; the protocol has {quoted(known)}"
-        )
-    return {
-        "start": start,
-        "end": end,
-        "quote": text[start:end],
-        "severity": severity,
-        "category": span.get("category"),
-        "side": "output",
-    }
-
-
-def shown_rows(unit: Unit, texts: Texts) -> list[dict[str, Any]]:
-    """Return all rows of a unit with their texts; outputs are in the order of the unit's systems."""
-    return [texts.row(row, unit.systems) for row in unit.rows]
-
-
-def characters(rows: Iterable[Mapping[str, Any]]) -> int:
-    """Count the characters to be read for judging: sources and outputs that are no context."""
-    judged = [row for row in rows if not row["context"]]
-    sources = sum(len(row["source"]["text"]) for row in judged if "source" in row)
-    return sources + sum(len(output["text"]) for row in judged for output in row["outputs"])
-
-
-def expected_seconds(n_cells: int, n_chars: int) -> float:
-    """Guess how long a unit takes before anybody has done one."""
-    return _SECONDS_PER_CELL * n_cells + _SECONDS_PER_CHARACTER * n_chars
