@@ -27,8 +27,8 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import Spec
 from aliquot.estimation.monitor import Monitor
 from aliquot.estimation.pipeline import infer
-from aliquot.sampling.item_scores import judged_scale
-from aliquot.sampling.tasks import Chosen
+from aliquot.sampling.item_scores import infer_scale
+from aliquot.sampling.tasks import ChosenRows
 from aliquot.simulation.adaptive import run_allocator, run_until_decided
 from aliquot.simulation.replay import ReplaySet, judge_items
 from aliquot.stats.arrays import FloatArray, IntArray
@@ -65,14 +65,14 @@ def measured(values: FloatArray, half: FloatArray, counts: FloatArray | IntArray
 def our_run(data: EvalSet, policy: str, seed: int) -> Measured:
     """One adaptive campaign with our order of items and our estimator."""
     stage = ReplaySet(data)
-    options = {"policy": policy, "protocol_scale": judged_scale(data), "budget": round(SHARES[-1] * stage.scores.size)}
+    options = {"policy": policy, "protocol_scale": infer_scale(data), "budget": round(SHARES[-1] * stage.scores.size)}
     looks = []
     for allocator in run_allocator(data, stage.scores, SHARES, seed, options):
         chosen = allocator.selection()
         rows = np.array([allocator.rows[str(item)] for item in chosen.ids], dtype=np.int64)
         sample = judge_items(
             stage,
-            Chosen(
+            ChosenRows(
                 rows,
                 utility=chosen.utility,
                 probability=chosen.probability,

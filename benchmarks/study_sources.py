@@ -24,7 +24,7 @@ from scipy import stats
 import aliquot
 from aliquot.core.conventions import find_language_pair, list_domains, source_lengths
 from aliquot.core.evalset import EvalSet
-from aliquot.sampling.item_scores import judged_scale
+from aliquot.sampling.item_scores import infer_scale
 from aliquot.sampling.learn import learn
 from aliquot.sampling.source_model import SourceModel
 from aliquot.sampling.training import TARGETS, item_target, spearman
@@ -111,7 +111,7 @@ def run(found: Found, chosen: Sequence[Campaign], repeats: int, jobs: int) -> No
     sets = {label: replace(data, name=f"{data.name} {label}") for label, data in sets.items()}
     for label, data in predictions(sets, found, jobs).items():
         campaign = by_label(label)
-        found.scales[label] = judged_scale(data)
+        found.scales[label] = infer_scale(data)
         start = time.perf_counter()
         sources = ["source_length", *(f"source:column=from_{target}" for target in LEARNED)]
         outputs = [name for name in OUTPUT_BASED if campaign.metric or name.startswith("diversity")]

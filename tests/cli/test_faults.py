@@ -26,7 +26,7 @@ from aliquot.cli import main
 from aliquot.errors import AliquotWarning, FormatError, OptionError
 from aliquot.io import files
 from aliquot.sampling import text_vectors
-from aliquot.sampling.sources import trusted_encoder
+from aliquot.sampling.sources import require_trusted_encoder
 
 DEEP = 100_000
 
@@ -279,7 +279,7 @@ def cache(tmp_path, monkeypatch) -> Path:
     """An encoder that gives the texts' lengths, and where its vectors are kept."""
     monkeypatch.setenv("ALIQUOT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(
-        text_vectors, "_encode", lambda texts, _: np.array([[len(t), 1] for t in texts], dtype=np.float32)
+        text_vectors, "_encode_texts", lambda texts, _: np.array([[len(t), 1] for t in texts], dtype=np.float32)
     )
     text_vectors.embed(["one", "three"], "a-model")
     return next(Path(tmp_path / "cache").rglob("*.sqlite*"))
@@ -316,11 +316,11 @@ def test_a_model_file_chooses_no_encoder(tmp_path):
     file = tmp_path / "models" / "m.aliquot"
     (tmp_path / "models" / "own").mkdir(parents=True)
     (tmp_path / "outside").mkdir()
-    assert trusted_encoder("own", file, None) == str(tmp_path / "models" / "own")
-    assert trusted_encoder("someone/else", file, "someone/else") == "someone/else"
+    assert require_trusted_encoder("own", file, None) == str(tmp_path / "models" / "own")
+    assert require_trusted_encoder("someone/else", file, "someone/else") == "someone/else"
     for wanted in ("someone/else", "../outside", str(tmp_path / "outside")):
         with pytest.raises(OptionError, match="if you trust it, name it"):
-            trusted_encoder(wanted, file, None)
+            require_trusted_encoder(wanted, file, None)
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "utf-8"])

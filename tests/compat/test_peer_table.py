@@ -18,7 +18,7 @@ import pytest
 from aliquot.compat import evaluate, select_subset
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotError
-from aliquot.sampling.methods import REFUSED, lookup
+from aliquot.sampling.methods import UNSUPPORTED, find_method
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.irt import fit_irt
 
@@ -321,8 +321,8 @@ def test_every_method_is_in_these_tables():
     compared = {method for method, *_ in [*SAME, *DIFFERENT]} | {"diversity", "kmeans", "diffuse", "bruteforce_greedy"}
     rest = {m for m in METHODS if m.startswith(("pyirt_", "precomet", "sentinel", "comet"))}
     assert set(METHODS) == compared | rest
-    for method in METHODS.keys() - REFUSED.keys():
-        lookup(method)
+    for method in METHODS.keys() - UNSUPPORTED.keys():
+        find_method(method)
 
 
 def test_every_function_of_evaluate_takes_the_same_arguments():

@@ -13,7 +13,7 @@ import aliquot
 from aliquot.compat import select_subset
 from aliquot.errors import AliquotError
 from aliquot.io.formats import items as item_lines
-from aliquot.sampling.methods import ALIASES, lookup
+from aliquot.sampling.methods import ALIASES, find_method
 from aliquot.sampling.select import select
 
 DATA = aliquot.synthetic(items=40, systems=4, seed=3, annotators=0)
@@ -57,7 +57,7 @@ def test_old_names_mean_ours(old, new, given):
 
 def test_every_alias_leads_to_a_method():
     for old, (new, implied) in ALIASES.items():
-        method, given = lookup(old)
+        method, given = find_method(old)
         assert method.name == new
         assert given == implied
         assert implied.keys() <= method.parameters.keys()

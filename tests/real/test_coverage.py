@@ -22,7 +22,7 @@ from aliquot import EvalSet
 from aliquot.core.registry import parse_spec
 from aliquot.estimation.pipeline import infer
 from aliquot.estimation.sample import Sample, sample_of
-from aliquot.sampling.methods import lookup
+from aliquot.sampling.methods import find_method
 from aliquot.stats.arrays import FloatArray
 
 estimate_given = partial(aliquot.estimate, target="given")  # the mean of these very scores, whose truth is known
@@ -76,7 +76,7 @@ def has_documents(data: EvalSet) -> bool:
 def samples(data: EvalSet, design: str, n: int) -> Iterator[Sample]:
     """Draw again and again, and look at the human scores of what was drawn (as `select` and `estimate` would)."""
     spec, rng = parse_spec(design), np.random.default_rng([n, len(design)])
-    method, _ = lookup(spec.name)
+    method, _ = find_method(spec.name)
     for _ in range(REPEATS):
         drawn = method.run(data, spec.parameters, n=n, rng=rng)
         rows, pi = drawn.rows, drawn.probability[drawn.rows]

@@ -14,7 +14,7 @@ from aliquot import AliquotWarning
 from aliquot.cli.main import run
 from aliquot.sampling.methods import all_methods
 from aliquot.sampling.select import select
-from aliquot.sampling.summary import summarise
+from aliquot.sampling.summary import summarise_selection
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 if not (SHARED / "wmt23-he-en.jsonl.gz").exists():
@@ -26,7 +26,7 @@ def length_shares(name: str, method: str, budget: str, seeds: int) -> np.ndarray
     data = load_real(name)
     off = []
     for seed in range(seeds):
-        shares = summarise(select(data, method, budget, seed=seed), data).document_lengths
+        shares = summarise_selection(select(data, method, budget, seed=seed), data).document_lengths
         off.append([100 * (share.selected - share.full) for share in shares])
     return np.array(off)
 
@@ -102,7 +102,7 @@ def test_auto_works_on_whatever_there_is(data):
     for goal in ("means", "ranking"):
         chosen = select(evalset, f"auto:goal={goal}", "20%")
         assert len(chosen) == round(0.2 * len(evalset))
-        assert summarise(chosen, evalset).effect
+        assert summarise_selection(chosen, evalset).effect
 
 
 @pytest.mark.parametrize("data", ["wmt24-esa-en-ja-waves23", "wmt23-he-en"])

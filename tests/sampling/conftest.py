@@ -15,7 +15,7 @@ import aliquot
 from aliquot import AliquotWarning, EvalSet, Selection
 from aliquot.core.registry import parse_spec
 from aliquot.sampling import designs
-from aliquot.sampling.methods import Drawn, all_methods, lookup
+from aliquot.sampling.methods import DesignDraw, all_methods, find_method
 from aliquot.sampling.select import select
 
 LENGTHS = (1, 2, 3, 5, 6, 7, 4, 2)
@@ -125,9 +125,9 @@ def _once(function: Callable[..., Any]) -> Callable[..., Any]:
     return remembering
 
 
-def drawn(evalset: EvalSet, spec: str, rng: np.random.Generator, n: int = BUDGET) -> Drawn:
+def drawn(evalset: EvalSet, spec: str, rng: np.random.Generator, n: int = BUDGET) -> DesignDraw:
     parsed = parse_spec(spec)
-    result: Drawn = lookup(parsed.name)[0].run(evalset, parsed.parameters, n=n, rng=rng)
+    result: DesignDraw = find_method(parsed.name)[0].run(evalset, parsed.parameters, n=n, rng=rng)
     return result
 
 

@@ -158,10 +158,10 @@ def test_every_item_has_the_same_chance_although_the_order_is_learned():
 def test_the_learner_learns():
     sampler = Casf(CAMPAIGN, 40, batches=2, seed=1)
     first = sampler.next()
-    before = sampler.predicted()
+    before = sampler.predict_quality()
     wrong = {item: -CAMPAIGN.scores["metricA"][CAMPAIGN.ids.index(item)] for item in first}
     sampler.tell(wrong)  # people who say the opposite of the metric
-    assert np.corrcoef(before, sampler.predicted())[0, 1] < 0
+    assert np.corrcoef(before, sampler.predict_quality())[0, 1] < 0
 
 
 def test_quality_is_covered():

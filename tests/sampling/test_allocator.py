@@ -267,7 +267,7 @@ def test_all_items_judged_again_on_request():
         ({"protocol_scale": "stars"}, "unknown scale 'stars'"),
         ({"budget": "5h"}, "give cells"),
         ({"metrics": ["COMET"]}, "unknown metric 'COMET'"),
-        ({"alpha": 2.0}, "alpha is 2"),
+        ({"alpha": 2.0}, "`alpha` is 2"),
     ],
 )
 def test_options_that_make_no_sense(options, message):

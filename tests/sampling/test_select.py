@@ -22,7 +22,7 @@ from aliquot.core.registry import Spec, SpecText, parse_chain, parse_spec
 from aliquot.errors import DataError, NameUnknownError
 from aliquot.sampling.methods import all_methods
 from aliquot.sampling.select import _ask_for_scale, _with_past_scale, select
-from aliquot.sampling.summary import _notes, summarise
+from aliquot.sampling.summary import _write_notes, summarise_selection
 
 # -- the public name -----------------------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ def test_metrics_may_have_any_name(method, metric):
     given: dict[str, Any] = {"metrics": [metric]} if method == "pps" else {} if "auto" in method else {"metric": metric}
     chosen = select(data, method, 5, **given)
     assert len(chosen) == 5
-    assert summarise(chosen, data).items == 5
+    assert summarise_selection(chosen, data).items == 5
 
 
 # -- the same again ------------------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ def test_auto_chooses_by_what_there_is_and_says_why(has, goal, expected):
     assert len(chosen) == 9
     assert chosen.method.startswith(expected)
     assert chosen.details["auto"].startswith(expected)
-    assert any(note.startswith("auto chose") for note in summarise(chosen, data).notes)
+    assert any(note.startswith("auto chose") for note in summarise_selection(chosen, data).notes)
 
 
 def test_auto_is_the_default():
@@ -348,7 +348,7 @@ def test_auto_takes_a_metric_where_it_can_use_one():
 def test_the_effect_is_said_in_words(method, words):
     name = parse_spec(method).name
     chosen = select(UNRATED, method, 9, **runnable(name))
-    assert words in summarise(chosen, UNRATED).effect
+    assert words in summarise_selection(chosen, UNRATED).effect
 
 
 def test_draws_for_each_system_do_not_judge_everything_though_every_item_is_named():
@@ -356,12 +356,12 @@ def test_draws_for_each_system_do_not_judge_everything_though_every_item_is_name
     assert chosen.systems is not None
     assert len(chosen) == 60
     assert any(len(names) < 5 for names in chosen.systems)
-    assert "all items are chosen" not in summarise(chosen, DATA).effect
+    assert "all items are chosen" not in summarise_selection(chosen, DATA).effect
 
 
 def test_shares_are_of_the_selection_and_of_the_set():
     data = small()
-    summary = summarise(select(data, "random", 9, balance="domain"), data)
+    summary = summarise_selection(select(data, "random", 9, balance="domain"), data)
     assert {share.name for share in summary.domains} == {"tiny", "middle", "large"}
     assert [share.selected for share in summary.domains] == pytest.approx([1 / 3] * 3)
     assert sorted(share.full for share in summary.domains) == pytest.approx([3 / 30, 8 / 30, 19 / 30])
@@ -397,12 +397,12 @@ def test_shares_are_of_the_selection_and_of_the_set():
 )
 def test_notes_of_a_summary_by_hand(details, notes):
     chosen = Selection((1, 2, 3), 10, "m", probability=np.full(3, 0.3), details=details)
-    assert _notes(chosen) == notes
+    assert _write_notes(chosen) == notes
     unknown = Selection((1, 2, 3), 10, "m", details=details)
-    assert _notes(unknown) == (() if "within" in details else notes)
+    assert _write_notes(unknown) == (() if "within" in details else notes)
     paid = Selection((1, 2, 3), 10, "m", probability=np.full(3, 0.3), cost=np.ones(3), details=details)
-    assert _notes(paid) == (*notes, "the cost budget holds in expectation; this draw's cost is shown")
-    assert _notes(Selection((1, 2, 3), 10, "m", cost=np.ones(3))) == ()
+    assert _write_notes(paid) == (*notes, "the cost budget holds in expectation; this draw's cost is shown")
+    assert _write_notes(Selection((1, 2, 3), 10, "m", cost=np.ones(3))) == ()
 
 
 @pytest.mark.parametrize(

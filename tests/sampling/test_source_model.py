@@ -58,10 +58,10 @@ def test_a_model_survives_a_round_trip(model, path):
     texts = [*STRANGE, *campaign(4).items["source"].to_list()]
     assert np.array_equal(again.predict(texts), model.predict(texts), equal_nan=True)
     assert np.array_equal(again.unlikeness(texts), model.unlikeness(texts), equal_nan=True)
-    assert (again.target, again.kind, again.known, again.trained_on) == (
+    assert (again.target, again.kind, again.vocabulary, again.trained_on) == (
         model.target,
         model.kind,
-        model.known,
+        model.vocabulary,
         model.trained_on,
     )
     assert again.scores == model.scores

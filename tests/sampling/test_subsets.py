@@ -17,7 +17,7 @@ from tests.sampling.conftest import DATA
 from aliquot import AliquotWarning, EvalSet
 from aliquot.errors import OptionError
 from aliquot.sampling.select import select
-from aliquot.sampling.text_methods import _topped_up, distance_medoids
+from aliquot.sampling.text_methods import _top_up, distance_medoids
 from aliquot.stats.pairwise import analytic_p, spa
 
 # -- clusters ------------------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def test_clusters_of_equal_texts_share_their_weight_by_hand():
 def test_the_farthest_items_are_added_by_hand():
     """From 0 the farthest of 1, 5, 9 is 9; then 5 is 4 from its nearest, 1 only 1."""
     places = np.array([0.0, 1.0, 5.0, 9.0])
-    assert _topped_up(np.array([0]), lambda row: (places - places[row]) ** 2, 3).tolist() == [0, 3, 2]
+    assert _top_up(np.array([0]), lambda row: (places - places[row]) ** 2, 3).tolist() == [0, 3, 2]
 
 
 def test_clusters_of_distances_cover_the_ways_to_differ():

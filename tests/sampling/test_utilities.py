@@ -365,7 +365,7 @@ def test_vectors_are_kept_on_disk_by_text(monkeypatch: pytest.MonkeyPatch, tmp_p
         return np.array([[len(text), len(model)] for text in texts], dtype=np.float32)
 
     monkeypatch.setattr(embedding, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(embedding, "_encode", encode)
+    monkeypatch.setattr(embedding, "_encode_texts", encode)
     assert embedding.embed(["a", "bb", "a"], "one").tolist() == [[1, 3], [2, 3], [1, 3]]
     assert embedding.embed(["bb", "ccc"], "one").tolist() == [[2, 3], [3, 3]]
     assert embedding.embed(["a"], "other").tolist() == [[1, 5]]

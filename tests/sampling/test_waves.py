@@ -13,8 +13,8 @@ from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.sampling.methods import all_methods
 from aliquot.sampling.select import select
-from aliquot.sampling.summary import summarise
-from aliquot.sampling.waves import DESIGNS, between_groups, conditional
+from aliquot.sampling.summary import summarise_selection
+from aliquot.sampling.waves import DESIGNS, conditional_probability, remaining_group_variance
 from aliquot.stats.arrays import FloatArray
 
 POOL = aliquot.synthetic(items=30, systems=3, seed=4)
@@ -79,7 +79,7 @@ def test_earlier_items_come_first_and_stay(method, tmp_path):
     assert second.weight == pytest.approx(1 / known(second))
     assert (known(second)[:20] >= known(first) - 1e-12).all()
     assert second.ids != select(data, add_to=first, budget=30, seed=4).ids
-    assert f"wave 2 adds {len(second) - 20} items" in " ".join(summarise(second, data).notes)
+    assert f"wave 2 adds {len(second) - 20} items" in " ".join(summarise_selection(second, data).notes)
     second.save(path, data)
     assert Selection.load(path) == second
     third = select(data, add_to=path, budget="40%", seed=3)
@@ -116,7 +116,7 @@ def test_bins_and_coverage_are_those_of_the_whole_selection():
 
 
 def test_conditional_probabilities_of_certain_items():
-    q = conditional(np.array([0.0, 0.25, 1.0]), np.array([0.3, 1.0, 1.0]))
+    q = conditional_probability(np.array([0.0, 0.25, 1.0]), np.array([0.3, 1.0, 1.0]))
     assert q.tolist() == [0.3, 1.0, 0.0]
 
 
@@ -136,7 +136,7 @@ def test_remainder_is_the_variance_of_the_numbers_of_items_by_document():
     assert stated == pytest.approx(measured, rel=0.12)
     fresh = select(data, "pps", 12)
     p = np.full(60, 0.2)
-    one = between_groups([p], [12], np.array([rows[item] for item in fresh.ids]), codes)
+    one = remaining_group_variance([p], [12], np.array([rows[item] for item in fresh.ids]), codes)
     assert one == pytest.approx(float(select(data, "pps:size=equal", 12).design.remainder))
 
 

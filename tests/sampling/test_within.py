@@ -14,7 +14,7 @@ from aliquot.core.evalset import take_rows
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.sampling.select import select
-from aliquot.sampling.summary import summarise
+from aliquot.sampling.summary import summarise_selection
 from aliquot.stats.arrays import FloatArray
 
 estimate_given = partial(aliquot.estimate, target="given")  # the mean of these very scores, whose truth is known
@@ -159,7 +159,7 @@ def test_data_may_hold_more_than_a_first_stage_without_probabilities():
     rows = [POOL.ids.index(item) for item in chosen.ids]
     means = dict(zip(POOL.systems, POOL.scores["human"][rows].mean(axis=0), strict=True))
     assert {row.system: row.estimate for row in result.systems} == pytest.approx(means)
-    said = summarise(chosen, POOL)
+    said = summarise_selection(chosen, POOL)
     assert "about those items" in said.effect
     assert any("no probabilities" in note for note in said.notes)
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 
 from aliquot.errors import DataError
-from aliquot.sampling.source_model import Trees, apply_trees, trees_of
+from aliquot.sampling.source_model import Trees, apply_trees, extract_trees
 
 
 @pytest.mark.parametrize("depth", [1, 3, 6])
@@ -18,11 +18,11 @@ def test_predictions_equal_scikit_learns(depth):
     model = GradientBoostingRegressor(n_estimators=25, max_depth=depth, init="zero", random_state=1, subsample=0.7)
     model.fit(x, y)
     new = rng.normal(size=(1000, 5)) * 2
-    assert np.abs(apply_trees(trees_of(model), new) - model.predict(new)).max() < 1e-9
+    assert np.abs(apply_trees(extract_trees(model), new) - model.predict(new)).max() < 1e-9
 
 
 def test_nothing_in_nothing_out():
-    trees = trees_of(GradientBoostingRegressor(n_estimators=2, init="zero").fit([[0.0], [1.0]], [0.0, 1.0]))
+    trees = extract_trees(GradientBoostingRegressor(n_estimators=2, init="zero").fit([[0.0], [1.0]], [0.0, 1.0]))
     assert apply_trees(trees, np.zeros((0, 1))).shape == (0,)
 
 
@@ -33,6 +33,6 @@ def test_a_tree_that_never_ends_is_refused():
 
 
 def test_too_few_features_are_told():
-    trees = trees_of(GradientBoostingRegressor(n_estimators=1, init="zero").fit([[0.0, 0], [0, 1.0]], [0.0, 1.0]))
+    trees = extract_trees(GradientBoostingRegressor(n_estimators=1, init="zero").fit([[0.0, 0], [0, 1.0]], [0.0, 1.0]))
     with pytest.raises(DataError, match="ask for feature 1"):
         apply_trees(trees, np.zeros((3, 1)))

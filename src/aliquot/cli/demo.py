@@ -89,9 +89,9 @@ def _headline(console: Console, text: str, command: str | None = None) -> None:
 
 def _print_selection(selection: aliquot.Selection, campaign: EvalSet, path: Path) -> None:
     from aliquot.cli.select import show  # noqa: PLC0415  (`demo synth` starts without what `select` imports)
-    from aliquot.sampling.summary import summarise  # noqa: PLC0415
+    from aliquot.sampling.summary import summarise_selection  # noqa: PLC0415
 
-    show(summarise(selection, campaign), path)
+    show(summarise_selection(selection, campaign), path)
 
 
 def _without_human(campaign: EvalSet) -> EvalSet:

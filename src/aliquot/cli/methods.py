@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from aliquot.cli import common, options, render
-from aliquot.sampling.methods import all_methods, lookup, methods_views
+from aliquot.sampling.methods import all_methods, find_method, methods_views
 
 
 def run(
@@ -23,7 +23,7 @@ def run(
         console.print(_AUTO, markup=False)
         return
     if name is not None:
-        method, implied = lookup(name)
+        method, implied = find_method(name)
         document, views = method.document(), method.views(implied)
         spec = next((f"{method.name}:{parameter}=..." for parameter in method.parameters), method.name)
         example = f"aliquot select data.jsonl --method {spec} --budget 100"

@@ -13,7 +13,7 @@ from aliquot.cli.render import rated
 from aliquot.io.formats import tables
 from aliquot.io.formats.table_columns import parse_columns
 from aliquot.sampling.pool import PoolSelection, select_pool
-from aliquot.sampling.summary import effect
+from aliquot.sampling.summary import describe_effect
 
 _choosing, _running = (partial(typer.Option, rich_help_panel=panel) for panel in (options.CHOOSING, "Running"))
 
@@ -126,7 +126,7 @@ def document(chosen: PoolSelection) -> dict[str, Any]:
             "n_items": chosen.n_items,
             "duplicates": chosen.duplicates,
             "method": selection.method,
-            "effect": effect(selection),
+            "effect": describe_effect(selection),
         },
         "signature": selection.signature,
     }

@@ -18,8 +18,8 @@ from aliquot.io.formats import tables
 from aliquot.io.writing import write_bytes
 from aliquot.sampling.budgets import item_costs, parse_amount
 from aliquot.sampling.select import select
-from aliquot.sampling.summary import SelectionSummary, summarise
-from aliquot.sampling.waves import KEY as WAVES
+from aliquot.sampling.summary import SelectionSummary, summarise_selection
+from aliquot.sampling.waves import WAVES
 
 FORMATS = ("items", "csv", "ids")
 _choosing = partial(typer.Option, rich_help_panel=options.CHOOSING)
@@ -122,7 +122,9 @@ def run(
             metric=metric,
         )
     timed = budget is not None and parse_amount(budget.removeprefix("+"), costs.arguments.get("currency", "EUR")).timed
-    summary = summarise(selection, evalset, None if timed else _total_cost(evalset, costs.arguments.get("cost")))
+    summary = summarise_selection(
+        selection, evalset, None if timed else _total_cost(evalset, costs.arguments.get("cost"))
+    )
     if output.file is not None:
         write(selection, evalset, output.file, form)
     common.draw(plot, lambda: _figure(selection, evalset))

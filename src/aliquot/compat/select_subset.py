@@ -18,10 +18,10 @@ from aliquot.errors import DataError, OptionError
 from aliquot.io.formats import items as item_lines
 from aliquot.io.load import load
 from aliquot.sampling.item_scores import metric_scores, row_mean
-from aliquot.sampling.methods import Method, lookup
+from aliquot.sampling.methods import Method, find_method
 from aliquot.sampling.pretrained import model_scores
 from aliquot.sampling.select import select
-from aliquot.sampling.tasks import positive
+from aliquot.sampling.tasks import shift_positive
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import kendall_with_target
 from aliquot.stats.subset_search import knapsack
@@ -79,7 +79,7 @@ def random_utility(items: int, seed: int) -> FloatArray:
 
 def _compute_utility(items: list[Item], method: str, arguments: dict[str, Any]) -> FloatArray:
     """Return one number for each item, higher first, by subset2evaluate's method and arguments."""
-    entry = lookup(method)[0]
+    entry = find_method(method)[0]
     if entry.name == "mixture":
         return _combine_utilities(items, **_select_arguments(method, _combine_utilities, arguments))
     if entry.name == "random":
@@ -153,7 +153,7 @@ def column_means(table: FloatArray) -> FloatArray:
 
 def _predict_utility(items: list[Item], method: str, model: Any, arguments: dict[str, Any]) -> FloatArray:
     """Utilities by models that the caller loaded."""
-    entry, implied = lookup(method)
+    entry, implied = find_method(method)
     if entry.name != "pretrained":
         raise OptionError(f"'{method}' takes no load_model: aliquot's methods are deterministic and need no model")
     bound = entry.bind(implied | {key: value for key, value in arguments.items() if key == "reverse"})
@@ -205,7 +205,7 @@ def costaware(data: Sequence[Item], budget: float, time_limit: float = 60) -> li
     cost = np.array([item["cost"] for item in items], dtype=np.float64)
     if not (cost > 0).all():
         raise OptionError(f"item number {int(np.argmin(cost))} has the cost {cost.min()}; costs must be positive")
-    chosen = knapsack(positive(utility), cost, float(budget), time_limit=time_limit).chosen
+    chosen = knapsack(shift_positive(utility), cost, float(budget), time_limit=time_limit).chosen
     return sorted((items[row] for row in chosen), key=lambda item: -item[UTILITY])
 
 

@@ -25,7 +25,7 @@ from aliquot.planning.arguments import signature_parts, validate_counts, validat
 from aliquot.planning.plan_inputs import Pilot, PlanInputs, PlanTarget, Runs, combine_plan_data, find_inputs
 from aliquot.planning.plan_views import adaptive_views
 from aliquot.planning.recommendation import in_words
-from aliquot.sampling.budgets import Times, in_hours, parse_amount, resolve_budget
+from aliquot.sampling.budgets import Times, convert_to_hours, parse_amount, resolve_budget
 from aliquot.simulation.adaptive import AdaptiveRun, run_until_decided
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.cell_model import CellModel
@@ -144,7 +144,7 @@ def share_of_cells(inputs: PlanInputs, budget: float | str | None, currency: str
     """Return the share of all cells that a budget buys; 1 without a budget."""
     if budget is None:
         return 1.0
-    amount, evalset = in_hours(parse_amount(budget, currency), inputs.prices), inputs.evalset
+    amount, evalset = convert_to_hours(parse_amount(budget, currency), inputs.prices), inputs.evalset
     if amount.unit == "hours":
         total = inputs.hours(np.ones(evalset.n_items))
         if np.isnan(total):

@@ -25,7 +25,7 @@ from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset
 from aliquot.planning.forecast import BudgetForecast, PastCampaign, Progress, leader_is_best
 from aliquot.planning.repeats import judgments_per_output
 from aliquot.sampling.budgets import Prices, Times, data_prices
-from aliquot.sampling.methods import Drawn, lookup
+from aliquot.sampling.methods import DesignDraw, find_method
 from aliquot.simulation.replay import ReplaySet
 from aliquot.simulation.setup import BASELINE, ReplayMethod, resolve_method
 from aliquot.simulation.setup import keep_complete as past_population
@@ -298,11 +298,11 @@ class Pilot:
         return float(1.0 / np.sqrt(2.0 * here.freedom()))
 
 
-def _draw(evalset: EvalSet, method: ReplayMethod, n: int, seed: int) -> Drawn:
-    kind = lookup(method.selector.name)[0]
+def _draw(evalset: EvalSet, method: ReplayMethod, n: int, seed: int) -> DesignDraw:
+    kind = find_method(method.selector.name)[0]
     if kind.kind != "design":
-        return Drawn(np.zeros(0, dtype=np.int64), None)
-    drawn: Drawn = kind.run(evalset, method.selector.parameters, n=n, rng=np.random.default_rng(seed))
+        return DesignDraw(np.zeros(0, dtype=np.int64), None)
+    drawn: DesignDraw = kind.run(evalset, method.selector.parameters, n=n, rng=np.random.default_rng(seed))
     return drawn
 
 

@@ -25,7 +25,7 @@ from aliquot.report.findings import Findings
 from aliquot.report.html_tables import MAX_NAME
 from aliquot.report.sections import find_view
 from aliquot.report.verdicts import write_verdict
-from aliquot.sampling.summary import effect, length_shares
+from aliquot.sampling.summary import describe_effect, length_shares
 from aliquot.stats.arrays import IntArray
 
 _MAX_DOTS = 1500  # items in the map of probabilities
@@ -51,7 +51,7 @@ def describe_campaign(findings: Findings) -> Section | None:
         *_count_judgments(findings.judgments),
     ]
     if findings.selection is not None:
-        facts += [("chosen by", findings.selection.method), ("what that allows", effect(findings.selection))]
+        facts += [("chosen by", findings.selection.method), ("what that allows", describe_effect(findings.selection))]
     blocks = [Facts(facts), *_list_long_names(data.systems), Columns(_coverage_views(data, rows))]
     blocks += _draw_probabilities(findings)
     return Section("judged", "What was judged, by whom, how chosen?", _describe_judged(findings), blocks)
@@ -70,7 +70,7 @@ def _describe_judged(findings: Findings) -> str:
         by = f" by {people} annotator{'s' * (people != 1)}" if people else ""
         says += f": {table.height:,} judgments{by}"
     if findings.selection is not None:
-        return f"{says}. They were chosen by {findings.selection.method}: {effect(findings.selection)}."
+        return f"{says}. They were chosen by {findings.selection.method}: {describe_effect(findings.selection)}."
     if result.judged == result.population:
         return f"{says}."
     return f"{says}. How the items were chosen is not known: they are assumed to be a random sample."

@@ -12,8 +12,8 @@ from aliquot.core.selection import Design, Selection
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike, as_evalset
 from aliquot.sampling.designs import bin_codes
-from aliquot.sampling.item_scores import chosen_metrics, filled, item_quality, rank_bins, row_mean, standardised
-from aliquot.sampling.methods import Drawn, Subset, design, subset
+from aliquot.sampling.item_scores import fill_missing, item_quality, rank_bins, row_mean, select_metrics, standardise
+from aliquot.sampling.methods import DesignDraw, Subset, design, subset
 from aliquot.sampling.text_vectors import NGRAMS, embed
 from aliquot.stats.allocation import neyman_allocation
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
@@ -60,9 +60,9 @@ class Incremental:
         self._sizes = np.bincount(self._codes)
         self._rng = np.random.default_rng(seed)
         self._judgments = np.full((evalset.n_items, evalset.n_systems), np.nan)
-        self._taken = np.zeros(evalset.n_items, dtype=bool)
+        self._is_drawn = np.zeros(evalset.n_items, dtype=bool)
         self._k = k
-        self._features = _features(evalset, metrics) if variance == "metric" else None
+        self._features = _metric_features(evalset, metrics) if variance == "metric" else None
 
     @property
     def rated(self) -> int:
@@ -80,52 +80,52 @@ class Incremental:
                 raise DataError(f"item {item!r}, system '{system}': the judgment {value} is not a number")
         for system, value in ratings.items():
             self._judgments[self._row_of[item], self._systems.index(system)] = value
-        self._taken[self._row_of[item]] = True
+        self._is_drawn[self._row_of[item]] = True
 
     def next(self) -> ItemId:
         """Return the item to be judged next; raises when none is left."""
-        if self._taken.all():
+        if self._is_drawn.all():
             raise DataError("all items have been given out; there is no next one")
-        given = np.bincount(self._codes[self._taken], minlength=len(self._sizes))
-        target = neyman_allocation(self._sizes, self._spreads(), int(given.sum()) + 1)
-        lag = np.where(given < self._sizes, target - given, -np.inf)
+        drawn_counts = np.bincount(self._codes[self._is_drawn], minlength=len(self._sizes))
+        target = neyman_allocation(self._sizes, self._estimate_bin_spreads(), int(drawn_counts.sum()) + 1)
+        lag = np.where(drawn_counts < self._sizes, target - drawn_counts, -np.inf)
         bin_ = self._rng.choice(np.flatnonzero(lag >= lag.max() - 1e-12))
-        row = int(self._rng.choice(np.flatnonzero((self._codes == bin_) & ~self._taken)))
-        self._taken[row] = True
+        row = int(self._rng.choice(np.flatnonzero((self._codes == bin_) & ~self._is_drawn)))
+        self._is_drawn[row] = True
         return self._ids[row]
 
-    def _spreads(self) -> FloatArray:
+    def _estimate_bin_spreads(self) -> FloatArray:
         """Standard deviation of (known or predicted) judgments in each bin, averaged over systems as variances.
 
         A bin with fewer than two judgments takes the pooled value; before any two judgments all bins are alike.
         """
-        judgments = self._judgments if self._features is None else self._predicted(self._features)
-        variance, known = _bin_variances(judgments, self._codes, len(self._sizes))
-        if not known.any() or not variance[known].mean() > 0:
+        judgments = self._judgments if self._features is None else self._predict_judgments(self._features)
+        variance, has_variance = _bin_variances(judgments, self._codes, len(self._sizes))
+        if not has_variance.any() or not variance[has_variance].mean() > 0:
             return np.ones(len(self._sizes))
-        return np.sqrt(np.where(known, variance, variance[known].mean()))
+        return np.sqrt(np.where(has_variance, variance, variance[has_variance].mean()))
 
-    def _predicted(self, features: FloatArray) -> FloatArray:
+    def _predict_judgments(self, features: FloatArray) -> FloatArray:
         """Fill in the unknown judgments from the k nearest judged outputs."""
-        known = np.isfinite(self._judgments)
-        if known.sum() < 2:
+        is_judged = np.isfinite(self._judgments)
+        if is_judged.sum() < 2:
             return self._judgments
         from sklearn.neighbors import KNeighborsRegressor  # noqa: PLC0415  (slow to import)
 
-        model = KNeighborsRegressor(n_neighbors=min(self._k, int(known.sum())))
-        model.fit(features[known], self._judgments[known])
+        model = KNeighborsRegressor(n_neighbors=min(self._k, int(is_judged.sum())))
+        model.fit(features[is_judged], self._judgments[is_judged])
         filled = self._judgments.copy()
-        if not known.all():
-            filled[~known] = model.predict(features[~known])
+        if not is_judged.all():
+            filled[~is_judged] = model.predict(features[~is_judged])
         return filled
 
 
-def _features(evalset: EvalSet, metrics: tuple[str, ...] | None) -> FloatArray:
+def _metric_features(evalset: EvalSet, metrics: tuple[str, ...] | None) -> FloatArray:
     """Standardised metrics of each output, N x M x K; missing ones are average."""
-    chosen = chosen_metrics(evalset, metrics)
+    chosen = select_metrics(evalset, metrics)
     if not chosen:
         raise DataError(f"{evalset.name}: no usable metric; use variance=human or name one with metrics=")
-    return np.stack([np.nan_to_num(standardised(evalset.scores[name])) for name in chosen], axis=2)
+    return np.stack([np.nan_to_num(standardise(evalset.scores[name])) for name in chosen], axis=2)
 
 
 def _bin_variances(judgments: FloatArray, codes: IntArray, bins: int) -> tuple[FloatArray, np.ndarray]:
@@ -166,16 +166,16 @@ def incremental(
         k: how many neighbours predict a judgment.
     """
     if bins == "document" and evalset.documents is None:
-        bins = "metric" if chosen_metrics(evalset, metrics) else "id"
+        bins = "metric" if select_metrics(evalset, metrics) else "id"
     sampler = Incremental(evalset, bins=bins, variance=variance, metrics=metrics, k=k, seed=rng)
     ids = evalset.ids
-    known = evalset.human_score() if evalset.human else np.full((evalset.n_items, evalset.n_systems), np.nan)
-    for row in np.flatnonzero(np.isfinite(known).any(axis=1)):
-        rated = {s: float(v) for s, v in zip(evalset.systems, known[row], strict=True) if np.isfinite(v)}
-        sampler.tell(ids[row], rated)
-    left = evalset.n_items - sampler.rated
-    if n > left:
-        raise DataError(f"{evalset.name}: only {left} items are not judged yet, {n} are wanted")
+    scores = evalset.human_score() if evalset.human else np.full((evalset.n_items, evalset.n_systems), np.nan)
+    for row in np.flatnonzero(np.isfinite(scores).any(axis=1)):
+        ratings = {s: float(v) for s, v in zip(evalset.systems, scores[row], strict=True) if np.isfinite(v)}
+        sampler.tell(ids[row], ratings)
+    n_unjudged = evalset.n_items - sampler.rated
+    if n > n_unjudged:
+        raise DataError(f"{evalset.name}: only {n_unjudged} items are not judged yet, {n} are wanted")
     row_of = {item: row for row, item in enumerate(ids)}
     return Subset(np.array([row_of[sampler.next()] for _ in range(n)], dtype=np.int64))
 
@@ -183,9 +183,9 @@ def incremental(
 # -- Constrained active sampling (CASF; Ruan et al. 2024) with known probabilities -----------------------------------
 
 
-_PICKS_A_BIN = 4
+_DRAWS_PER_BIN = 4
 _RIDGE = 5.0
-_ENOUGH = 10
+_MIN_JUDGED = 10
 
 
 @design(
@@ -202,7 +202,7 @@ def casf(
     batches: int = 1,
     metrics: tuple[str, ...] | None = None,
     redundancy: str = NGRAMS,
-) -> Drawn:
+) -> DesignDraw:
     """Systematic samples along predicted quality, in which items of like text exclude each other.
 
     Human scores are not looked at; `aliquot.sampling.active.Casf` learns from them batch after batch.
@@ -213,8 +213,8 @@ def casf(
         redundancy: what recognises similar texts: ngrams, a sentence-transformers model, or none.
     """
     sampler = Casf(evalset, n, batches=min(batches, n), metrics=metrics, redundancy=redundancy, seed=rng)
-    rows = [sampler.draw() for _ in range(sampler.batches)]
-    return Drawn(np.concatenate(rows), np.full(evalset.n_items, n / evalset.n_items), design=Design("balanced"))
+    rows = [sampler.draw_batch() for _ in range(sampler.batches)]
+    return DesignDraw(np.concatenate(rows), np.full(evalset.n_items, n / evalset.n_items), design=Design("balanced"))
 
 
 class Casf:
@@ -246,31 +246,31 @@ class Casf:
         if budget > evalset.n_items:
             raise OptionError(f"casf: a budget of {budget} for {evalset.n_items} items; choose at most all of them")
         self._evalset = evalset
-        self._names = chosen_metrics(evalset, metrics)
-        self._prior = filled(item_quality(evalset, metrics), "metric", evalset)
-        self._along = _like_texts(evalset, redundancy)
+        self._names = select_metrics(evalset, metrics)
+        self._prior = fill_missing(item_quality(evalset, metrics), "metric", evalset)
+        self._along = _text_coordinates(evalset, redundancy)
         self._rng = np.random.default_rng(seed)
         self._sizes = [len(part) for part in np.array_split(np.arange(budget), batches)]
-        self._taken: list[int] = []
-        self._done = 0
+        self._is_drawn: list[int] = []
+        self._batches_drawn = 0
         self._scores = np.full((evalset.n_items, evalset.n_systems), np.nan)
         self.batches = batches
 
     def next(self) -> list[ItemId]:
         """The next batch of items, in random order; empty when the budget is used up."""
         ids = self._evalset.ids
-        return [ids[row] for row in self.draw().tolist()]
+        return [ids[row] for row in self.draw_batch().tolist()]
 
-    def draw(self) -> IntArray:
+    def draw_batch(self) -> IntArray:
         """The next batch as rows."""
-        if self._done == self.batches:
+        if self._batches_drawn == self.batches:
             return np.zeros(0, dtype=np.int64)
-        left = np.setdiff1d(np.arange(self._evalset.n_items), self._taken)
-        n = self._sizes[self._done]
-        order = quality_order(self.predicted()[left], self._along[left], n, self._rng)
-        rows = left[systematic_sample(np.full(len(left), n / len(left)), self._rng, order)]
-        self._taken += rows.tolist()
-        self._done += 1
+        remaining = np.setdiff1d(np.arange(self._evalset.n_items), self._is_drawn)
+        n = self._sizes[self._batches_drawn]
+        order = quality_order(self.predict_quality()[remaining], self._along[remaining], n, self._rng)
+        rows = remaining[systematic_sample(np.full(len(remaining), n / len(remaining)), self._rng, order)]
+        self._is_drawn += rows.tolist()
+        self._batches_drawn += 1
         return self._rng.permutation(rows)
 
     def tell(self, scores: Mapping[ItemId, Sequence[float] | FloatArray]) -> None:
@@ -280,21 +280,23 @@ class Casf:
             if item not in row_of:
                 raise unknown_name("item", item, self._evalset.ids[:50])
             try:
-                given = np.asarray(values, dtype=np.float64)
+                row_scores = np.asarray(values, dtype=np.float64)
             except (TypeError, ValueError):
                 raise DataError(f"item {item!r}: {values!r} is not a number for each system") from None
-            if given.shape != (self._evalset.n_systems,):
-                raise DataError(f"item {item!r}: {given.shape} scores for {self._evalset.n_systems} systems; one each")
-            self._scores[row_of[item]] = given
+            if row_scores.shape != (self._evalset.n_systems,):
+                raise DataError(
+                    f"item {item!r}: {row_scores.shape} scores for {self._evalset.n_systems} systems; one each"
+                )
+            self._scores[row_of[item]] = row_scores
 
-    def predicted(self) -> FloatArray:
+    def predict_quality(self) -> FloatArray:
         """Predicted quality of every item: a ridge regression of the scores so far on the metrics' item means."""
         means = row_mean(self._scores)
         judged = np.flatnonzero(np.isfinite(means))
-        if len(judged) < _ENOUGH:
+        if len(judged) < _MIN_JUDGED:
             return self._prior
-        found = [filled(row_mean(self._evalset.scores[name]), name, self._evalset) for name in self._names]
-        features = np.column_stack([self._prior, *(standardised(values) for values in found)])
+        metric_means = [fill_missing(row_mean(self._evalset.scores[name]), name, self._evalset) for name in self._names]
+        features = np.column_stack([self._prior, *(standardise(values) for values in metric_means)])
         fit = pooled_ridge(features[judged][:, None, :], means[judged][:, None], np.ones(len(judged)), _RIDGE)
         predicted: FloatArray = features @ fit.slopes
         return predicted
@@ -302,12 +304,12 @@ class Casf:
     def selection(self) -> Selection:
         """The items drawn so far, with the probabilities of these batches."""
         ids = self._evalset.ids
-        share = len(self._taken) / self._evalset.n_items
+        share = len(self._is_drawn) / self._evalset.n_items
         return Selection(
-            ids=tuple(ids[row] for row in self._taken),
+            ids=tuple(ids[row] for row in self._is_drawn),
             population=self._evalset.n_items,
             method="casf",
-            probability=np.full(len(self._taken), share),
+            probability=np.full(len(self._is_drawn), share),
             design=Design("balanced"),
         )
 
@@ -322,17 +324,17 @@ def quality_order(quality: FloatArray, along: FloatArray, n: int, rng: np.random
     >>> sorted(order[:2].tolist()), sorted(order[2:].tolist())
     ([1, 3], [0, 2])
     """
-    bins = max(1, n // _PICKS_A_BIN)
+    bins = max(1, n // _DRAWS_PER_BIN)
     code = rank_bins(quality, bins)
     order = np.lexsort((along, code))
     size = np.bincount(code, minlength=bins)
     first = np.repeat(np.cumsum(size) - size, size)
-    start = np.repeat((rng.random(bins) * size).astype(np.int64), size)
+    offset = np.repeat((rng.random(bins) * size).astype(np.int64), size)
     place = np.arange(len(order)) - first
-    return order[np.lexsort(((place + start) % np.repeat(size, size), code[order]))]
+    return order[np.lexsort(((place + offset) % np.repeat(size, size), code[order]))]
 
 
-def _like_texts(evalset: EvalSet, redundancy: str) -> FloatArray:
+def _text_coordinates(evalset: EvalSet, redundancy: str) -> FloatArray:
     """A number for each item, near for like sources: the first principal coordinate of their vectors."""
     if redundancy == "none" or "source" not in evalset.items.columns:
         return np.zeros(evalset.n_items)
@@ -357,5 +359,5 @@ def principal_coordinate(vectors: FloatArray) -> FloatArray:
         along: FloatArray = centred @ np.linalg.eigh(centred.T @ centred)[1][:, -1]
         return along
     values, directions = np.linalg.eigh(centred @ centred.T)
-    found: FloatArray = directions[:, -1] * np.sqrt(max(0.0, float(values[-1])))
-    return found
+    coordinate: FloatArray = directions[:, -1] * np.sqrt(max(0.0, float(values[-1])))
+    return coordinate

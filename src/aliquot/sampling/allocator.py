@@ -45,7 +45,7 @@ from aliquot.sampling.allocator_inputs import (
     read_question,
 )
 from aliquot.sampling.budgets import item_costs
-from aliquot.sampling.item_order import ItemOrder, item_order
+from aliquot.sampling.item_order import ItemOrder, draw_item_order
 from aliquot.sampling.policies import PolicyState, check_policy, standard_draws
 from aliquot.stats.arrays import BoolArray, FloatArray
 from aliquot.stats.cell_model import CellFit, CellModel
@@ -137,7 +137,7 @@ class Allocator:
         self._spec, self._seed, self._unit, self._repeats = parse_spec(policy), seed, unit, repeats
         self._policy = check_policy(self._spec, self._budget)
         whole = "document" if unit == "document" else "item"
-        self.order: ItemOrder = item_order(self.data, seed=seed, equal=equal, scale=scale, unit=whole)
+        self.order: ItemOrder = draw_item_order(self.data, seed=seed, equal=equal, scale=scale, unit=whole)
         self._costs = item_costs(self.data, cost)
         names = usable(self.data, None if metrics is None else tuple(metrics)) if model == "mixed" else []
         cells = (self.data.n_items, self.data.n_systems)

@@ -18,7 +18,7 @@ from aliquot.core.conventions import source_lengths
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
-from aliquot.sampling.cost_line import FITTED, fit_cost_line, fitted_costs
+from aliquot.sampling.cost_line import FITTED, fit_cost_line, fit_item_costs
 from aliquot.stats.arrays import FloatArray
 
 Unit = Literal["items", "judgments", "share", "hours", "money", "cost"]
@@ -67,17 +67,17 @@ def parse_amount(budget: float | str, currency: str = "EUR") -> Amount:
     ('items', 20.0, 'money', 0.3)
     """
     text = str(budget).strip()
-    found = _WRITTEN.fullmatch(text)
-    known = {**_UNITS, currency.strip().casefold(): "money"}
-    mark = (found["before"] or found["after"]).casefold() if found else ""
+    match = _WRITTEN.fullmatch(text)
+    units = {**_UNITS, currency.strip().casefold(): "money"}
+    mark = (match["before"] or match["after"]).casefold() if match else ""
     try:
-        unit = known[mark] if found else None
-        value = float(found["number"]) if found else 0.0
+        unit = units[mark] if match else None
+        value = float(match["number"]) if match else 0.0
     except (KeyError, ValueError):
         unit, value = None, 0.0
     if re.fullmatch(r"[-+]\s*[\d.]+\s*\S*|nan|inf", text, re.IGNORECASE):
         raise OptionError(f"`budget` {budget}: must be above 0, without a sign")
-    if unit is None or (found and found["before"] and found["after"]):
+    if unit is None or (match and match["before"] and match["after"]):
         raise OptionError(
             f"`budget` '{budget}': write a number of items (200 or 200items), a share (30%), 3000judgments, hours "
             f"(20h), money (500{currency}; its name is `currency`), or with `cost` an amount of it (900cost)"
@@ -94,7 +94,7 @@ class Budget:
     n: int
     amount: float | None = None
 
-    def less(self, items: int, spent: float) -> Budget:
+    def subtract(self, items: int, spent: float) -> Budget:
         """Return what is left after some items are fixed."""
         amount = None if self.amount is None else self.amount - spent
         if (amount is not None and amount < -1e-9 * (self.amount or 1.0)) or (amount is None and items > self.n):
@@ -108,7 +108,7 @@ def resolve_budget(
     """Say what a budget buys of `population` items; None buys everything.
 
     `cost` are the items' costs: in the unit of `cost`, or in seconds where the budget is hours (money: see
-    `in_hours`). A share is of the cost where there is one. `systems` outputs are judged for each item.
+    `convert_to_hours`). A share is of the cost where there is one. `systems` outputs are judged for each item.
 
     >>> resolve_budget("30%", 50), resolve_budget("60judgments", 50, systems=4)
     (Budget(n=15, amount=None), Budget(n=15, amount=None))
@@ -126,7 +126,7 @@ def resolve_budget(
     if amount.unit in ("items", "judgments") or (amount.unit == "share" and same):
         n = count_items(amount, population, systems)
         if n > population:
-            _warn_of_all(amount, population, "items")
+            _warn_budget_exceeds(amount, population, "items")
         return Budget(min(n, population))
     if cost is None:
         need = (
@@ -136,7 +136,7 @@ def resolve_budget(
     total = float(cost.sum())
     value = {"share": amount.value * total, "hours": amount.value * _HOUR}.get(amount.unit, amount.value)
     if value > total * (1 + 1e-12):
-        _warn_of_all(amount, total, "of cost")
+        _warn_budget_exceeds(amount, total, "of cost")
         value = total
     # Items of the same cost are a number of items: a design then draws just as many as `plan` says, not one more.
     if not same:
@@ -175,12 +175,12 @@ def count_items(amount: Amount, population: int, judgments_per_item: float) -> i
     return round(value)
 
 
-def _warn_of_all(amount: Amount, total: float, unit: str) -> None:
+def _warn_budget_exceeds(amount: Amount, total: float, unit: str) -> None:
     text = f"the budget {amount.written} exceeds the {total:g} {unit} there are: all are taken"
     warnings.warn(text, AliquotWarning, 4)
 
 
-def in_hours(amount: Amount, prices: Prices) -> Amount:
+def convert_to_hours(amount: Amount, prices: Prices) -> Amount:
     """Hours that an amount of money buys; other amounts as they are."""
     if amount.unit != "money":
         return amount
@@ -205,15 +205,15 @@ def item_costs(evalset: EvalSet, cost: str | None) -> FloatArray | None:
     numeric = [name for name in evalset.items.columns if evalset.items[name].dtype.is_numeric() and name != "id"]
     if cost not in numeric:
         if cost == FITTED:
-            return fitted_costs(evalset)
+            return fit_item_costs(evalset)
         raise unknown_name("cost", cost, [ESA, FITTED, *numeric], "name a numeric item column")
     return check_costs(evalset.items[cost], evalset.items["id"], evalset.name)
 
 
 def esa_seconds(lengths: NDArray[np.generic]) -> FloatArray:
     """Seconds that an ESA judgment of sources of these lengths takes; an unknown length counts as 0."""
-    known = np.nan_to_num(lengths.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-    return ESA_SECONDS_PER_WORD * known + ESA_SECONDS
+    finite_lengths = np.nan_to_num(lengths.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    return ESA_SECONDS_PER_WORD * finite_lengths + ESA_SECONDS
 
 
 def check_costs(costs: pl.Series, ids: pl.Series, name: str) -> FloatArray:
@@ -221,9 +221,11 @@ def check_costs(costs: pl.Series, ids: pl.Series, name: str) -> FloatArray:
     values: FloatArray = costs.cast(pl.Float64).fill_null(np.nan).to_numpy()
     bad = ~((values > 0) & (values < np.inf))
     if bad.any():
-        at = int(np.flatnonzero(bad)[0])
-        what = "missing" if np.isnan(values[at]) else f"{values[at]:g}"
-        raise DataError(f"{name}: item {ids[at]!r} has the cost {what} (column '{costs.name}'); costs must be positive")
+        row = int(np.flatnonzero(bad)[0])
+        what = "missing" if np.isnan(values[row]) else f"{values[row]:g}"
+        raise DataError(
+            f"{name}: item {ids[row]!r} has the cost {what} (column '{costs.name}'); costs must be positive"
+        )
     return values
 
 
@@ -293,7 +295,7 @@ def plain_prices(times: Times, outputs: int) -> Prices:
         seconds, about = times.seconds_per_judgment * outputs, f"{times.seconds_per_judgment:g} s a judgment"
     elif times.seconds_per_item is not None:
         seconds, about = times.seconds_per_item, f"{times.seconds_per_item:g} s an item"
-    _check_known(times, known=seconds is not None)
+    _require_seconds(times, has_seconds=seconds is not None)
     each = None if seconds is None else np.array([seconds], dtype=np.float64)
     return Prices(each, times.seconds_per_new_item, times.hourly, times.currency, about)
 
@@ -304,26 +306,26 @@ def data_prices(times: Times, evalset: EvalSet) -> Prices:
     if times.cost is not None:
         costs = item_costs(evalset, times.cost)
         if costs is not None and times.cost == ESA:
-            return _priced(times, costs * m, "0.15 s a source word + 33.7 s, for every output (esa_time)")
+            return _build_prices(times, costs * m, "0.15 s a source word + 33.7 s, for every output (esa_time)")
         if costs is not None and times.cost == FITTED and FITTED not in evalset.items.columns:
-            return _priced(times, costs * m, f"{fit_cost_line(evalset)}, for every output")
-        return _priced(times, costs, f"seconds an item from the column '{times.cost}'")
+            return _build_prices(times, costs * m, f"{fit_cost_line(evalset)}, for every output")
+        return _build_prices(times, costs, f"seconds an item from the column '{times.cost}'")
     if times.seconds_per_item is not None or times.seconds_per_judgment is not None:
         plain = plain_prices(times, m)
-        return _priced(times, None if plain.seconds is None else np.full(n, plain.seconds[0]), plain.about)
-    recorded = recorded_seconds(evalset.judgments)
-    _check_known(times, known=recorded is not None)
+        return _build_prices(times, None if plain.seconds is None else np.full(n, plain.seconds[0]), plain.about)
+    recorded = mean_judgment_seconds(evalset.judgments)
+    _require_seconds(times, has_seconds=recorded is not None)
     if recorded is None:
-        return _priced(times, None, "")
-    return _priced(times, np.full(n, recorded * m), f"{recorded:.0f} s a judgment, as recorded, without breaks")
+        return _build_prices(times, None, "")
+    return _build_prices(times, np.full(n, recorded * m), f"{recorded:.0f} s a judgment, as recorded, without breaks")
 
 
-def _priced(times: Times, seconds: FloatArray | None, about: str) -> Prices:
+def _build_prices(times: Times, seconds: FloatArray | None, about: str) -> Prices:
     return Prices(seconds, times.seconds_per_new_item, times.hourly, times.currency, about)
 
 
-def _check_known(times: Times, *, known: bool) -> None:
-    if known:
+def _require_seconds(times: Times, *, has_seconds: bool) -> None:
+    if has_seconds:
         return
     if times.hourly is not None or times.seconds_per_new_item > 0:
         parameter = "hourly" if times.hourly is not None else "seconds_per_new_item"
@@ -333,12 +335,12 @@ def _check_known(times: Times, *, known: bool) -> None:
         )
 
 
-def recorded_seconds(judgments: Judgments | None) -> float | None:
+def mean_judgment_seconds(judgments: Judgments | None) -> float | None:
     """Mean seconds of a judgment, each cut at five medians because breaks are often inside; None if not recorded.
 
     >>> import polars as pl
     >>> table = pl.DataFrame({"item": [0, 1, 2], "system": "A", "value": 1.0, "seconds": [20.0, 30.0, 9000.0]})
-    >>> recorded_seconds(Judgments(table))
+    >>> mean_judgment_seconds(Judgments(table))
     66.66666666666667
     """
     if judgments is None:

@@ -18,7 +18,7 @@ from aliquot.stats.arrays import FloatArray
 
 FITTED = "fitted"
 _BREAK = 5.0  # recorded times above this many medians hold a break, and count as so many
-_FEWEST = 10
+_MIN_TIMES = 10
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class CostLine:
     def __str__(self) -> str:
         return f"{self.slope:.3g} s a source word + {self.intercept:.3g} s, fitted to {self.judgments} recorded times"
 
-    def seconds(self, lengths: FloatArray) -> FloatArray:
+    def predict_seconds(self, lengths: FloatArray) -> FloatArray:
         """Seconds for sources of these lengths; an unknown length counts as 0."""
         return self.intercept + self.slope * np.nan_to_num(lengths)
 
@@ -47,11 +47,11 @@ def fit_cost_line(evalset: EvalSet) -> CostLine:
     >>> line.judgments >= 60 and line.slope >= 0
     True
     """
-    seconds, lengths = _recorded(evalset)
-    if len(seconds) < _FEWEST or len(np.unique(lengths)) < 2:
+    seconds, lengths = _collect_times(evalset)
+    if len(seconds) < _MIN_TIMES or len(np.unique(lengths)) < 2:
         raise DataError(
-            f"{evalset.name}: {len(seconds)} judgments have a time and a source; a cost line needs at least {_FEWEST}, "
-            "of sources of different lengths; use esa_time or an item column, or give judgments with seconds"
+            f"{evalset.name}: {len(seconds)} judgments have a time and a source; a cost line needs at least "
+            f"{_MIN_TIMES}, with sources of several lengths; use esa_time or an item column, or judgments with times"
         )
     slope, intercept = np.polyfit(lengths, np.minimum(seconds, _BREAK * np.median(seconds)), 1)
     if slope < 0 or intercept <= 0:
@@ -65,7 +65,7 @@ def fit_cost_line(evalset: EvalSet) -> CostLine:
     return CostLine(float(intercept), float(slope), len(seconds))
 
 
-def _recorded(evalset: EvalSet) -> tuple[FloatArray, FloatArray]:
+def _collect_times(evalset: EvalSet) -> tuple[FloatArray, FloatArray]:
     """Seconds of the judgments that have them, and the lengths of their sources."""
     length_of = dict(zip(evalset.ids, source_lengths(evalset).tolist(), strict=True))
     if evalset.judgments is None:
@@ -73,10 +73,10 @@ def _recorded(evalset: EvalSet) -> tuple[FloatArray, FloatArray]:
     answers = evalset.judgments.answers().select("item", "seconds").drop_nulls()
     seconds = answers["seconds"].cast(float).to_numpy()
     lengths = np.array([length_of.get(item, np.nan) for item in answers["item"].to_list()], dtype=np.float64)
-    known = (seconds > 0) & np.isfinite(seconds) & np.isfinite(lengths)
-    return seconds[known], lengths[known]
+    is_usable = (seconds > 0) & np.isfinite(seconds) & np.isfinite(lengths)
+    return seconds[is_usable], lengths[is_usable]
 
 
-def fitted_costs(evalset: EvalSet) -> FloatArray:
+def fit_item_costs(evalset: EvalSet) -> FloatArray:
     """Seconds for one output of every item."""
-    return fit_cost_line(evalset).seconds(source_lengths(evalset))
+    return fit_cost_line(evalset).predict_seconds(source_lengths(evalset))

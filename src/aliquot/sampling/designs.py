@@ -17,16 +17,16 @@ from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.sampling.item_scores import (
     Scale,
     Size,
-    chosen_metrics,
-    filled,
+    fill_missing,
     item_quality,
     item_sizes,
     metric_scores,
     rank_bins,
     row_mean,
-    standardised,
+    select_metrics,
+    standardise,
 )
-from aliquot.sampling.methods import Drawn, design, lookup
+from aliquot.sampling.methods import DesignDraw, design, find_method
 from aliquot.stats.allocation import (
     neyman_allocation,
     pps_probabilities,
@@ -53,23 +53,23 @@ from aliquot.stats.sampling_designs import (
 
 _KNOWLES = "Knowles and Lo 2023"
 _SALDIAS = "Saldias et al. 2022"
-_SMALL_BINS = 20
-_IN_COMMON = 0.75
+_MIN_BIN_ITEMS = 20
+_MASS_EXPONENT = 0.75
 
 
 @design("segments", paper=f"{_KNOWLES}, 2.2.1", advice="The simple random sample; always valid.")
-def segments(evalset: EvalSet, *, n: int, rng: np.random.Generator) -> Drawn:
+def segments(evalset: EvalSet, *, n: int, rng: np.random.Generator) -> DesignDraw:
     """A simple random sample of items."""
     rows = rng.permutation(simple_random_sample(evalset.n_items, n, rng))
-    return Drawn(rows, np.full(evalset.n_items, n / evalset.n_items))
+    return DesignDraw(rows, np.full(evalset.n_items, n / evalset.n_items))
 
 
-def between_documents(probability: FloatArray, codes: IntArray) -> float:
+def remaining_document_variance(probability: FloatArray, codes: IntArray) -> float:
     """What spreading over documents leaves of a free draw's variance between documents.
 
     sum_d f_d (1 - f_d) / sum_i pi_i (1 - pi_i), f_d the fractional part of the document's expected number of items.
 
-    >>> between_documents(np.nextafter(np.ones(6), 0), np.repeat([0, 1], 3))  # all items, but for rounding
+    >>> remaining_document_variance(np.nextafter(np.ones(6), 0), np.repeat([0, 1], 3))  # all items, but for rounding
     0.0
     """
     free = float((probability * (1.0 - probability)).sum())
@@ -80,33 +80,33 @@ def between_documents(probability: FloatArray, codes: IntArray) -> float:
 
 def _reading_order(evalset: EvalSet) -> IntArray:
     """Rows as they are read: by document and, where positions are known, by position inside; else as they stand."""
-    codes = _documents(evalset)
+    codes = _document_codes(evalset)
     if "position" not in evalset.items.columns:
         return np.arange(evalset.n_items)
     position = evalset.items["position"].fill_null(0).to_numpy()
     return np.lexsort((np.arange(evalset.n_items), position, codes))
 
 
-def _drawn_in_order(evalset: EvalSet, draw: Callable[[IntArray], ItemDraw]) -> ItemDraw:
+def _draw_in_reading_order(evalset: EvalSet, draw: Callable[[IntArray], ItemDraw]) -> ItemDraw:
     """Draw runs of items in the order in which they are read."""
     order = _reading_order(evalset)
-    drawn = draw(_documents(evalset)[order])
+    drawn = draw(_document_codes(evalset)[order])
     probability = np.empty(evalset.n_items)
     probability[order] = drawn.probability
     return ItemDraw(order[drawn.indices], probability)
 
 
-def _in_document_order(evalset: EvalSet, draw: ItemDraw, rng: np.random.Generator, variance: Variance) -> Drawn:
+def _order_by_document(evalset: EvalSet, draw: ItemDraw, rng: np.random.Generator, variance: Variance) -> DesignDraw:
     """Documents in random order, items in their order inside; so is it judged."""
-    codes, reading = _documents(evalset), _reading_order(evalset)
+    codes, reading = _document_codes(evalset), _reading_order(evalset)
     order = reading[random_document_order(codes[reading], rng)]
     chosen = np.zeros(evalset.n_items, dtype=bool)
     chosen[draw.indices] = True
-    remainder = between_documents(draw.probability, codes) if variance == "spread" else 1.0
-    return Drawn(order[chosen[order]], draw.probability, design=Design(variance, remainder))
+    remainder = remaining_document_variance(draw.probability, codes) if variance == "spread" else 1.0
+    return DesignDraw(order[chosen[order]], draw.probability, design=Design(variance, remainder))
 
 
-def _documents(evalset: EvalSet) -> IntArray:
+def _document_codes(evalset: EvalSet) -> IntArray:
     codes = evalset.documents
     if codes is None:
         raise DataError(f"{evalset.name}: there are no documents")
@@ -119,14 +119,14 @@ def _documents(evalset: EvalSet) -> IntArray:
     paper=f"{_KNOWLES}, 2.2.2",
     advice="Whole documents keep context, and cost precision.",
 )
-def documents(evalset: EvalSet, *, n: int, rng: np.random.Generator, max_length: int | None = None) -> Drawn:
+def documents(evalset: EvalSet, *, n: int, rng: np.random.Generator, max_length: int | None = None) -> DesignDraw:
     """Whole documents at random; the number of items is the budget in expectation.
 
     Args:
         max_length: leave out longer documents (they then have probability 0, and estimates are about the others).
     """
-    draw = _drawn_in_order(evalset, lambda codes: draw_whole_documents(codes, n, rng, max_length))
-    return _in_document_order(evalset, draw, rng, "clustered")
+    draw = _draw_in_reading_order(evalset, lambda codes: draw_whole_documents(codes, n, rng, max_length))
+    return _order_by_document(evalset, draw, rng, "clustered")
 
 
 @design(
@@ -137,7 +137,7 @@ def documents(evalset: EvalSet, *, n: int, rng: np.random.Generator, max_length:
 )
 def snippets_fixed(
     evalset: EvalSet, *, n: int, rng: np.random.Generator, length: int = 10, per_document: int = 1
-) -> Drawn:
+) -> DesignDraw:
     """Contiguous runs of up to `length` items, shorter only where the document is; one run a document.
 
     Args:
@@ -147,19 +147,19 @@ def snippets_fixed(
     """
     if per_document < 0:
         raise OptionError(f"snippets_fixed: per_document={per_document}; choose 1 or more, or 0 for any number")
-    most = per_document
+    max_runs = per_document
     if per_document > 0 and length > 0:
-        lengths = np.bincount(_documents(evalset))
-        most = required_runs(lengths[lengths > 0], n, length, per_document)
-        if most > per_document:
+        lengths = np.bincount(_document_codes(evalset))
+        max_runs = required_runs(lengths[lengths > 0], n, length, per_document)
+        if max_runs > per_document:
             warnings.warn(
                 f"{evalset.name}: {per_document} run(s) of {length} a document are fewer than {n} items; up to "
-                f"{most} runs of a document are drawn",
+                f"{max_runs} runs of a document are drawn",
                 AliquotWarning,
                 2,
             )
-    draw = _drawn_in_order(evalset, lambda codes: draw_fixed_snippets(codes, n, rng, length, most or None))
-    return _in_document_order(evalset, draw, rng, "clustered")
+    draw = _draw_in_reading_order(evalset, lambda codes: draw_fixed_snippets(codes, n, rng, length, max_runs or None))
+    return _order_by_document(evalset, draw, rng, "clustered")
 
 
 @design(
@@ -168,10 +168,10 @@ def snippets_fixed(
     paper=f"{_KNOWLES}, 2.2.4",
     advice="Context and coverage: a run from every document, as long as the budget's share.",
 )
-def snippets_budgeted(evalset: EvalSet, *, n: int, rng: np.random.Generator) -> Drawn:
+def snippets_budgeted(evalset: EvalSet, *, n: int, rng: np.random.Generator) -> DesignDraw:
     """From every document a contiguous run of the budget's share of its length."""
-    draw = _drawn_in_order(evalset, lambda codes: draw_budgeted_snippets(codes, n / evalset.n_items, rng))
-    return _in_document_order(evalset, draw, rng, "spread")
+    draw = _draw_in_reading_order(evalset, lambda codes: draw_budgeted_snippets(codes, n / evalset.n_items, rng))
+    return _order_by_document(evalset, draw, rng, "spread")
 
 
 @design("stratified", paper=f"{_SALDIAS}, 2.1", advice="A sample from every bin: documents, domains or metric bins.")
@@ -185,7 +185,7 @@ def stratified(
     rounding: Literal["random", "nearest"] = "random",
     metrics: tuple[str, ...] | None = None,
     bin_size: int = 80,
-) -> Drawn:
+) -> DesignDraw:
     """A random sample from every bin.
 
     Args:
@@ -205,12 +205,16 @@ def stratified(
     rows = _draw_counts(codes, counts, rng)
     expected = target if rounding == "random" else counts
     probability = (expected / sizes)[codes]
-    small = sizes.mean() < _SMALL_BINS
+    small = sizes.mean() < _MIN_BIN_ITEMS
     details = {"bins": len(sizes), "empty_bins": int((counts == 0).sum()), "rounding": rounding}
     # Bins too small for a variance of their own are a sample spread over them.
     variance: Variance = "spread" if small and bins == "document" else "stratified"
-    return Drawn(
-        rng.permutation(rows), probability, codes, Design(variance, between_documents(probability, codes)), details
+    return DesignDraw(
+        rng.permutation(rows),
+        probability,
+        codes,
+        Design(variance, remaining_document_variance(probability, codes)),
+        details,
     )
 
 
@@ -231,7 +235,7 @@ def bin_codes(evalset: EvalSet, bins: str, metrics: tuple[str, ...] | None, bin_
     if bins == "metric":
         if bin_size < 1:
             raise OptionError(f"stratified: bin_size={bin_size}; choose at least 1")
-        quality = filled(item_quality(evalset, metrics), "metric", evalset)
+        quality = fill_missing(item_quality(evalset, metrics), "metric", evalset)
         return rank_bins(quality, max(1, round(evalset.n_items / bin_size)))
     return group_codes(evalset, bins)
 
@@ -242,7 +246,7 @@ def _bin_spreads(evalset: EvalSet, codes: IntArray, metrics: tuple[str, ...] | N
     A bin of one item, or one in which the metric happens not to vary, would get no sample at all and its items
     probability 0; it gets a tenth of the pooled spread, or the pooled spread itself where there is a single item.
     """
-    quality = filled(item_quality(evalset, metrics), "metric", evalset)
+    quality = fill_missing(item_quality(evalset, metrics), "metric", evalset)
     count = np.bincount(codes)
     mean = np.bincount(codes, quality) / count
     squares = np.bincount(codes, (quality - mean[codes]) ** 2)
@@ -270,7 +274,7 @@ def pps(
     slopes: tuple[float, ...] | None = None,
     metrics: tuple[str, ...] | None = None,
     spread: Literal["document", "none"] = "document",
-) -> Drawn:
+) -> DesignDraw:
     """Probability proportional to size, mixed with uniform, drawn systematically along the documents.
 
     Args:
@@ -284,35 +288,41 @@ def pps(
         metrics: the metrics for error, difficulty and variance, joined by |; all usable ones by default.
         spread: draw along documents, so that every document is represented, or in random order.
     """
-    sizes = of_units(item_sizes(evalset, size, metrics, scale, slopes), mass)
-    probability = _scaled_to_cost(sizes, n, tau, cost, amount)
+    sizes = unit_sizes(item_sizes(evalset, size, metrics, scale, slopes), mass)
+    probability = _inclusion_probabilities(sizes, n, tau, cost, amount)
     codes = evalset.documents
-    along = spread == "document" and codes is not None
-    order = random_document_order(codes, rng) if along and codes is not None else rng.permutation(evalset.n_items)
-    drawn_by = Design("spread", between_documents(probability, codes)) if along and codes is not None else Design()
+    by_document = spread == "document" and codes is not None
+    order = random_document_order(codes, rng) if by_document and codes is not None else rng.permutation(evalset.n_items)
+    drawn_by = (
+        Design("spread", remaining_document_variance(probability, codes))
+        if by_document and codes is not None
+        else Design()
+    )
     rows = systematic_sample(probability, rng, order)
     place = np.empty(evalset.n_items, dtype=np.int64)
     place[order] = np.arange(evalset.n_items)
-    return Drawn(rows[np.argsort(place[rows])], probability, design=drawn_by)
+    return DesignDraw(rows[np.argsort(place[rows])], probability, design=drawn_by)
 
 
-def of_units(sizes: FloatArray, mass: FloatArray | None) -> FloatArray:
+def unit_sizes(sizes: FloatArray, mass: FloatArray | None) -> FloatArray:
     """Sizes of units that stand for several items each: what matters is the sum of their items' errors.
 
     Errors of L items that correlate by rho add up to sqrt(L + L (L - 1) rho) times one item's: a power from 1/2 to 1.
     """
-    return sizes if mass is None else sizes * mass**_IN_COMMON
+    return sizes if mass is None else sizes * mass**_MASS_EXPONENT
 
 
-def _scaled_to_cost(sizes: FloatArray, n: int, tau: float, cost: FloatArray | None, amount: float | None) -> FloatArray:
+def _inclusion_probabilities(
+    sizes: FloatArray, n: int, tau: float, cost: FloatArray | None, amount: float | None
+) -> FloatArray:
     """Probabilities for n items, or for an expected cost of `amount`."""
     if cost is None or amount is None:
         return pps_probabilities(sizes, n, tau)
-    return pps_probabilities(sizes, _affordable(sizes.tobytes(), tau, cost.tobytes(), amount), tau, cost)
+    return pps_probabilities(sizes, _count_within_cost(sizes.tobytes(), tau, cost.tobytes(), amount), tau, cost)
 
 
 @lru_cache(maxsize=256)
-def _affordable(sizes: bytes, tau: float, cost: bytes, amount: float) -> float:
+def _count_within_cost(sizes: bytes, tau: float, cost: bytes, amount: float) -> float:
     """The number of items whose expected cost is `amount`, by bisection: cost rises with n.
 
     Arrays come as bytes so that replays, which ask the same again and again, are answered from memory.
@@ -344,7 +354,7 @@ def balanced(
     size: Size = "equal",
     tau: float = 0.5,
     metrics: tuple[str, ...] | None = None,
-) -> Drawn:
+) -> DesignDraw:
     """A sample spread over (local pivotal) or balanced on (cube) the items' mean metric scores.
 
     Args:
@@ -353,15 +363,15 @@ def balanced(
         tau: the uniform share when size is not equal.
         metrics: the covariates, joined by |; all usable ones by default.
     """
-    chosen = chosen_metrics(evalset, metrics)
+    chosen = select_metrics(evalset, metrics)
     if not chosen:
         raise DataError(f"{evalset.name}: no usable metric to balance on; name one with metrics=")
-    means = [filled(row_mean(evalset.scores[name]), name, evalset) for name in chosen]
-    covariates = np.column_stack([standardised(values) for values in means])
-    probability = _scaled_to_cost(of_units(item_sizes(evalset, size, metrics), mass), n, tau, cost, amount)
+    means = [fill_missing(row_mean(evalset.scores[name]), name, evalset) for name in chosen]
+    covariates = np.column_stack([standardise(values) for values in means])
+    probability = _inclusion_probabilities(unit_sizes(item_sizes(evalset, size, metrics), mass), n, tau, cost, amount)
     draw = local_pivotal_sample if by == "pivotal" else cube_sample
     rows = draw(probability, covariates, rng)
-    return Drawn(rng.permutation(rows), probability, design=Design("balanced"))
+    return DesignDraw(rng.permutation(rows), probability, design=Design("balanced"))
 
 
 # -- metric-guided choice among random draws: no known probabilities --------------------------------------------------
@@ -381,7 +391,7 @@ def guided(
     by: str = "segments",
     draws: int = 100,
     metric: str | None = None,
-) -> Drawn:
+) -> DesignDraw:
     """The one of several draws of a design whose metric ranking agrees best with the full set's.
 
     Args:
@@ -392,7 +402,7 @@ def guided(
     if draws < 1:
         raise OptionError(f"guided: draws={draws}; choose at least 1")
     spec = parse_spec(strip_parentheses(by))
-    base, implied = lookup(spec.name)
+    base, implied = find_method(spec.name)
     if base.kind != "design" or base.name == "guided":
         raise OptionError(f"guided: by='{by}' is not a design; choose e.g. segments or snippets_budgeted")
     values = metric_scores(evalset, metric)
@@ -400,9 +410,9 @@ def guided(
     full = analytic_p(values)
     best, best_accuracy = None, -1.0
     for _ in range(draws):
-        drawn: Drawn = base.run(evalset, implied | dict(spec.parameters), n=n, rng=rng)
+        drawn: DesignDraw = base.run(evalset, implied | dict(spec.parameters), n=n, rng=rng)
         accuracy = spa(analytic_p(values[drawn.rows]), full)
         if accuracy > best_accuracy:
             best, best_accuracy = drawn, accuracy
     assert best is not None  # noqa: S101  (draws >= 1)
-    return Drawn(best.rows, None, best.stratum, details={"draws": draws, "metric_spa": float(best_accuracy)})
+    return DesignDraw(best.rows, None, best.stratum, details={"draws": draws, "metric_spa": float(best_accuracy)})

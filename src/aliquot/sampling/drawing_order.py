@@ -25,11 +25,11 @@ def natural_order(ids: pl.Series) -> IntArray:
     if ids.dtype.is_integer():
         return np.argsort(ids.to_numpy(), kind="stable").astype(np.int64)
     texts = ids.cast(pl.String).to_list()
-    keys = [(_natural(text), text) for text in texts]
+    keys = [(_natural_key(text), text) for text in texts]
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
 
 
-def _natural(text: str) -> list[str | int]:
+def _natural_key(text: str) -> list[str | int]:
     # Texts stand at even places and numbers at odd ones, so that only like is compared with like.
     parts: list[str | int] = list(_DIGITS.split(text))
     parts[1::2] = [int(number) for number in parts[1::2]]
@@ -55,14 +55,14 @@ def drawing_order(evalset: EvalSet, *, reading: bool = False) -> IntArray | None
     Designs that take runs of items or whole documents are `reading`: they need the lines of a document as they stand.
     """
 
-    def made(data: EvalSet) -> tuple[IntArray | None]:  # in a tuple: None is an answer, too
+    def find_order(data: EvalSet) -> tuple[IntArray | None]:  # in a tuple: None is an answer, too
         order = reading_order(data) if reading else natural_order(data.items["id"])
         return (None if np.array_equal(order, np.arange(len(order))) else order,)
 
-    return evalset.derived(f"drawing order, reading={reading}", made)[0]
+    return evalset.derived(f"drawing order, reading={reading}", find_order)[0]
 
 
-def reordered(evalset: EvalSet, *, reading: bool = False) -> EvalSet:
+def sort_for_drawing(evalset: EvalSet, *, reading: bool = False) -> EvalSet:
     """The set in the order of drawing, made once; itself where it is in that order."""
     order = drawing_order(evalset, reading=reading)
     if order is None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import OptionError
-from aliquot.sampling.drawing_order import reordered
+from aliquot.sampling.drawing_order import sort_for_drawing
 from aliquot.sampling.item_scores import Scale, item_sizes
 from aliquot.sampling.methods import choose_method
 from aliquot.stats.arrays import FloatArray, IntArray, group_means
@@ -23,7 +23,7 @@ from aliquot.stats.sampling_designs import random_document_order
 
 TAU = 0.5
 """Share of the size that is the same for all items; docs/evidence-adaptive.md compares values."""
-_STEPS, _CLOSE = 200, 1e-14
+_MAX_STEPS, _TOLERANCE = 200, 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class ItemOrder:
         >>> round(order.rate(2), 6), order.rate(4)
         (0.693147, inf)
         """
-        return rate_for(self.size, n)
+        return solve_rate(self.size, n)
 
     def probability(self, n: int) -> FloatArray:
         """Every item's probability to be among the first n."""
@@ -53,21 +53,21 @@ class ItemOrder:
         return 1.0 / self.size
 
 
-def rate_for(size: FloatArray, n: int) -> float:
+def solve_rate(size: FloatArray, n: int) -> float:
     """Solve sum(1 - exp(-r size)) = n by Newton's steps; the sum is concave in r, so they come from below."""
     if n >= len(size):
         return float("inf")
     rate = n / float(size.sum())
-    for _ in range(_STEPS):
-        left = np.exp(-rate * size)
-        step = (n - (len(size) - left.sum())) / float((size * left).sum())
+    for _ in range(_MAX_STEPS):
+        survival = np.exp(-rate * size)
+        step = (n - (len(size) - survival.sum())) / float((size * survival).sum())
         rate += step
-        if abs(step) <= _CLOSE * rate:
+        if abs(step) <= _TOLERANCE * rate:
             break
     return float(rate)
 
 
-def item_order(
+def draw_item_order(
     evalset: EvalSet, *, seed: int = 0, equal: bool = False, tau: float = TAU, scale: Scale = "auto", unit: str = "item"
 ) -> ItemOrder:
     """Draw an order: by expected error where `select`'s default would, spread over documents; `equal` sizes on request.
@@ -76,17 +76,17 @@ def item_order(
     """
     if not 0.0 <= tau <= 1.0:
         raise OptionError(f"tau is {tau:g}; choose between 0 and 1")
-    data = reordered(evalset)  # the draw depends on ids, not on the order of lines
-    sized = not equal and "error" in choose_method(evalset, "means").spec
-    size = (1.0 - tau) * item_sizes(data, "error", None, scale) + tau if sized else np.ones(data.n_items)
+    data = sort_for_drawing(evalset)  # the draw depends on ids, not on the order of lines
+    by_error = not equal and "error" in choose_method(evalset, "means").spec
+    size = (1.0 - tau) * item_sizes(data, "error", None, scale) + tau if by_error else np.ones(data.n_items)
     rng = np.random.default_rng([seed, 0x0A11])
     codes = data.documents
     if unit == "document":
         if codes is None:
             raise OptionError("unit=document: the data have no documents")
-        rows, size = _whole_documents(codes, size, rng)
+        rows, size = _order_whole_documents(codes, size, rng)
     else:
-        along = np.arange(data.n_items) if codes is None else _along_documents(codes, rng)
+        along = np.arange(data.n_items) if codes is None else _shuffle_documents(codes, rng)
         numbers = rng.random(data.n_items) if codes is None else spread_numbers(data.n_items, rng)
         waiting = np.empty(data.n_items)
         waiting[along] = -np.log1p(-numbers)
@@ -98,7 +98,7 @@ def item_order(
     return ItemOrder(place[rows], sizes)
 
 
-def _along_documents(codes: IntArray, rng: np.random.Generator) -> IntArray:
+def _shuffle_documents(codes: IntArray, rng: np.random.Generator) -> IntArray:
     """Documents in random order, and the items of each.
 
     In sets of few items the same neighbours would otherwise always compete, which changes how often they come first.
@@ -107,7 +107,7 @@ def _along_documents(codes: IntArray, rng: np.random.Generator) -> IntArray:
     return shuffled[random_document_order(codes[shuffled], rng)]
 
 
-def _whole_documents(codes: IntArray, size: FloatArray, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+def _order_whole_documents(codes: IntArray, size: FloatArray, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
     mean = group_means(codes, size)
     waiting = -np.log1p(-rng.random(len(mean))) / mean
     order = np.lexsort((np.arange(len(codes)), waiting[codes]))

@@ -16,12 +16,12 @@ from aliquot.core.conventions import is_human_name, log_lengths, source_lengths,
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import parse_spec, strip_parentheses
 from aliquot.errors import AliquotWarning, DataError, OptionError, quoted, unknown_name
-from aliquot.sampling.methods import all_methods, lookup
+from aliquot.sampling.methods import all_methods, find_method
 from aliquot.stats.arrays import FloatArray, IntArray, max_abs, round_significant
 
 Size = str
 Scale = Literal["auto", "penalties", "ratings"]
-KNOWN = ("error", "difficulty", "variance", "length", "equal")
+SIZES = ("error", "difficulty", "variance", "length", "equal")
 _FLOOR = 0.1
 _CLIP = 3.0
 
@@ -67,7 +67,7 @@ def metric_scores(evalset: EvalSet, metric: str | None) -> FloatArray:
     return values
 
 
-def chosen_metrics(evalset: EvalSet, names: Sequence[str] | None = None) -> list[str]:
+def select_metrics(evalset: EvalSet, names: Sequence[str] | None = None) -> list[str]:
     """Return the named metrics, or all that vary and are there for at least half of the cells."""
     if names:
         for name in names:
@@ -78,22 +78,22 @@ def chosen_metrics(evalset: EvalSet, names: Sequence[str] | None = None) -> list
 
 def item_quality(evalset: EvalSet, names: Sequence[str] | None = None) -> FloatArray:
     """Mean over metrics of the standardised item means, NaN without any: how well systems do on an item."""
-    chosen = chosen_metrics(evalset, names)
+    chosen = select_metrics(evalset, names)
     if not chosen:
         raise DataError(f"{evalset.name}: no metric covers at least half of the outputs; name one with metrics=")
-    return row_mean(np.column_stack([standardised(row_mean(evalset.scores[name])) for name in chosen]))
+    return row_mean(np.column_stack([standardise(row_mean(evalset.scores[name])) for name in chosen]))
 
 
 def item_spread(evalset: EvalSet, names: Sequence[str] | None = None) -> FloatArray:
     """Root mean over metrics of the standardised variance between systems on an item."""
-    chosen = chosen_metrics(evalset, names)
+    chosen = select_metrics(evalset, names)
     if not chosen:
         raise DataError(f"{evalset.name}: no metric covers at least half of the outputs; name one with metrics=")
     variances = [row_variance(evalset.scores[name]) / np.nanvar(evalset.scores[name]) for name in chosen]
     return np.sqrt(row_mean(np.column_stack(variances)))
 
 
-def standardised(values: FloatArray) -> FloatArray:
+def standardise(values: FloatArray) -> FloatArray:
     """Shift and scale to mean 0 and variance 1 over what is present; a constant becomes 0."""
     spread = float(np.nanstd(values)) if np.isfinite(values).any() else 0.0
     centred: FloatArray = values - (np.nanmean(values) if np.isfinite(values).any() else 0.0)
@@ -117,7 +117,7 @@ def rank_bins(values: FloatArray, bins: int) -> IntArray:
     return rank * bins // len(values)
 
 
-def filled(values: FloatArray, what: str, evalset: EvalSet) -> FloatArray:
+def fill_missing(values: FloatArray, what: str, evalset: EvalSet) -> FloatArray:
     """Replace missing values by the mean of the others, with a warning: in a design no item may have probability 0."""
     missing = ~np.isfinite(values)
     if missing.any():
@@ -149,33 +149,33 @@ def item_sizes(
     if slopes is not None and len(slopes) != 2:
         raise OptionError(f"slopes={'|'.join(map(str, slopes))}: give two, on difficulty and on log length: 0.25|0.3")
     key = f"sizes {size!r} {metrics!r} {scale} {slopes!r} {evalset.human!r}"
-    return evalset.derived(key, lambda data: _sizes(data, size, metrics, scale, slopes))
+    return evalset.derived(key, lambda data: _compute_sizes(data, size, metrics, scale, slopes))
 
 
-def _sizes(
+def _compute_sizes(
     evalset: EvalSet, size: Size, metrics: tuple[str, ...] | None, scale: Scale, slopes: tuple[float, ...] | None
 ) -> FloatArray:
     if size == "equal":
         return np.ones(evalset.n_items)
     if size == "error" or _is_utility(evalset, size):
         by_scale = _SLOPES if size == "error" else _UTILITY_SLOPES
-        used = slopes or by_scale[judged_scale(evalset) if scale == "auto" else scale]
-        values = _expected_error(evalset, _difficulty(evalset, size, metrics), used)
+        used = slopes or by_scale[infer_scale(evalset) if scale == "auto" else scale]
+        values = _expected_error(evalset, _item_difficulty(evalset, size, metrics), used)
         return values / float(values.mean())
     if size == "difficulty":
-        values = -filled(item_quality(evalset, metrics), "metric", evalset)
+        values = -fill_missing(item_quality(evalset, metrics), "metric", evalset)
         values = values - values.min()
     elif size == "variance":
-        values = filled(item_spread(evalset, metrics), "metric", evalset)
+        values = fill_missing(item_spread(evalset, metrics), "metric", evalset)
     elif size == "length":
-        values = filled(source_lengths(evalset), "source", evalset)
+        values = fill_missing(source_lengths(evalset), "source", evalset)
     else:
-        values = _column(evalset, size)
+        values = _column_values(evalset, size)
     mean = float(values.mean())
     return values / mean + _FLOOR if mean > 0 else np.ones(evalset.n_items)
 
 
-def judged_scale(evalset: EvalSet) -> str:
+def infer_scale(evalset: EvalSet) -> str:
     """Return whether human scores are penalties (none positive, some negative) or ratings, the default without scores.
 
     Which scale people use is known before they judge; where past or first judgments are there, they show it.
@@ -183,25 +183,27 @@ def judged_scale(evalset: EvalSet) -> str:
     if evalset.human is None:
         return "ratings"
     values = evalset.scores[evalset.human]
-    known = values[np.isfinite(values)]
-    return "penalties" if len(known) and known.max() <= 0 and known.min() < 0 else "ratings"
+    present = values[np.isfinite(values)]
+    return "penalties" if len(present) and present.max() <= 0 and present.min() < 0 else "ratings"
 
 
-def _difficulty(evalset: EvalSet, size: Size, metrics: tuple[str, ...] | None) -> FloatArray | None:
+def _item_difficulty(evalset: EvalSet, size: Size, metrics: tuple[str, ...] | None) -> FloatArray | None:
     """What the expected error grows with: a utility, or minus the metrics' mean; None where there is no metric."""
     if size != "error":
-        return filled(_utility(evalset, size), size, evalset)
-    return -filled(item_quality(evalset, metrics), "metric", evalset) if chosen_metrics(evalset, metrics) else None
+        return fill_missing(_item_utility(evalset, size), size, evalset)
+    return (
+        -fill_missing(item_quality(evalset, metrics), "metric", evalset) if select_metrics(evalset, metrics) else None
+    )
 
 
 def _expected_error(evalset: EvalSet, difficulty: FloatArray | None, slopes: tuple[float, ...]) -> FloatArray:
     difficulty_slope, length_slope = slopes
     logarithm = np.zeros(evalset.n_items)
     if difficulty is not None:
-        logarithm += difficulty_slope * np.clip(standardised(difficulty), -_CLIP, _CLIP)
+        logarithm += difficulty_slope * np.clip(standardise(difficulty), -_CLIP, _CLIP)
     if length_slope and evalset.has_sources:
-        lengths = filled(log_lengths(evalset), "source", evalset)
-        logarithm += length_slope * np.clip(standardised(lengths), -_CLIP, _CLIP)
+        lengths = fill_missing(log_lengths(evalset), "source", evalset)
+        logarithm += length_slope * np.clip(standardise(lengths), -_CLIP, _CLIP)
     return np.exp(logarithm)
 
 
@@ -212,14 +214,14 @@ def _is_utility(evalset: EvalSet, size: str) -> bool:
     return not named and method is not None and method.kind == "utility"
 
 
-def _utility(evalset: EvalSet, size: str) -> FloatArray:
+def _item_utility(evalset: EvalSet, size: str) -> FloatArray:
     spec = parse_spec(strip_parentheses(size))
-    method, implied = lookup(spec.name)
+    method, implied = find_method(spec.name)
     values: FloatArray = method.run(evalset, implied | dict(spec.parameters), rng=np.random.default_rng(0))
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _column(evalset: EvalSet, name: str) -> FloatArray:
+def _column_values(evalset: EvalSet, name: str) -> FloatArray:
     """Return a score's item means or a numeric item column, shifted to start at 0 where it goes below."""
     if name in evalset.scores:
         values = row_mean(evalset.scores[name])
@@ -227,7 +229,7 @@ def _column(evalset: EvalSet, name: str) -> FloatArray:
         values = evalset.items[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
     else:
         numeric = [column for column in evalset.items.columns if evalset.items[column].dtype.is_numeric()]
-        raise unknown_name("size", name, [*KNOWN, *evalset.scores, *numeric])
-    values = filled(values, name, evalset)
+        raise unknown_name("size", name, [*SIZES, *evalset.scores, *numeric])
+    values = fill_missing(values, name, evalset)
     shifted: FloatArray = values - min(0.0, float(values.min()))
     return shifted

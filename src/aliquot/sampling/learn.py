@@ -15,25 +15,25 @@ from aliquot.core.view import Column, View
 from aliquot.core.written import fixed
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.inputs import DataLike, as_evalsets
-from aliquot.sampling.source_features import standardised
-from aliquot.sampling.source_model import SourceModel, unlike_parts
+from aliquot.sampling.source_features import scale_features
+from aliquot.sampling.source_model import SourceModel, unlikeness_parts
 from aliquot.sampling.text_vectors import DEFAULT_MODEL
 from aliquot.sampling.training import (
     BASELINE,
     TARGETS,
-    Candidate,
     Corpus,
-    corpus_of,
-    cross_validated,
-    fit,
-    memory_of,
+    ModelCandidate,
+    build_corpus,
+    cross_validate,
+    fit_candidate,
+    remember_texts,
 )
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.text_features import SURFACE_FEATURES
 
 FEATURES = ("light", "embed")
-_LEAST_LIMIT = 0.05
-_SOFT = 0.1
+_MIN_LIMIT = 0.05
+_VARIANCE_FLOOR = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class Learned(Result):
     def to_frame(self) -> pl.DataFrame:
         """One row for each part left out, with a column for each candidate."""
         parts = list(self.scores[BASELINE])
-        columns = {name: [found[part] for part in parts] for name, found in self.scores.items()}
+        columns = {name: [by_part[part] for part in parts] for name, by_part in self.scores.items()}
         return pl.DataFrame({"left_out": parts, **columns})
 
     def views(self) -> tuple[View, ...]:
@@ -70,14 +70,14 @@ class Learned(Result):
         sources, campaigns = sum(count for _, _, count in self.model.trained_on), len(self.model.trained_on)
         plural = "campaign" if campaigns == 1 else "campaigns"
         intro = f"{self.model.target} from {sources} sources of {campaigns} {plural} (taken: {self.chosen})"
-        names = (*(self._best(kind) for kind in ("ridge", "gbm")), BASELINE)
+        names = (*(self._best_candidate(kind) for kind in ("ridge", "gbm")), BASELINE)
         means = {"left_out": "mean", **{name: fixed(self.mean(name), 3) for name in names}}
         columns = (Column("left out", "left_out", "name"), *(Column(name, places=2) for name in names))
         rows = [*self.to_frame().iter_rows(named=True), means]
         caption = "Spearman correlation of prediction and target on the part that was left out of training."
         return (View("left_out", rows, columns, intro=[intro], caption=caption),)
 
-    def _best(self, kind: str) -> str:
+    def _best_candidate(self, kind: str) -> str:
         """Return the chosen candidate, or the best one of the other kind."""
         if self.model.kind == kind:
             return self.chosen
@@ -134,8 +134,8 @@ def learn(
     if features not in FEATURES:
         raise unknown_name("kind of features", features, FEATURES)
     embedding = encoder if features == "embed" else ""
-    corpus = corpus_of(sets, target, metric=metric, human=human, embedding=embedding)
-    best, scores = cross_validated(corpus, seed)
+    corpus = build_corpus(sets, target, metric=metric, human=human, embedding=embedding)
+    best, scores = cross_validate(corpus, seed)
     line = signature(
         f"learn:{target}",
         None,
@@ -147,37 +147,39 @@ def learn(
         seed=seed,
         data=",".join(fingerprint for _, fingerprint, _ in corpus.trained_on),
     )
-    found = fit(corpus, np.arange(len(corpus)), best, seed)
-    standard = standardised(corpus.dense, found.centre, found.scale)
-    whitening = _whitening(standard[:, : len(SURFACE_FEATURES)])
+    fitted = fit_candidate(corpus, np.arange(len(corpus)), best, seed)
+    standard = scale_features(corpus.dense, fitted.centre, fitted.scale)
+    whitening = _whitening_matrix(standard[:, : len(SURFACE_FEATURES)])
     # The corpus holds unseen shares against its other parts: what a source shares with itself is no likeness.
-    limits = np.quantile(unlike_parts(corpus.dense, standard, whitening), 0.95, axis=0)
+    limits = np.quantile(unlikeness_parts(corpus.dense, standard, whitening), 0.95, axis=0)
     model = SourceModel(
         target=target,
         kind=best.kind,
-        known=corpus.known,
-        memory=memory_of(corpus.texts),
+        vocabulary=corpus.vocabulary,
+        memory=remember_texts(corpus.texts),
         whitening=whitening,
-        limits=np.maximum(limits, _LEAST_LIMIT),
+        limits=np.maximum(limits, _MIN_LIMIT),
         embedding=embedding,
         trained_on=corpus.trained_on,
         scores=scores,
         signature=line,
         version=__version__,
-        **vars(found),
+        **vars(fitted),
     )
-    return Learned(model, best.name, scores, _notes(scores, best, corpus, target))
+    return Learned(model, best.name, scores, _write_notes(scores, best, corpus, target))
 
 
-def _whitening(standard: FloatArray) -> FloatArray:
+def _whitening_matrix(standard: FloatArray) -> FloatArray:
     """Turn statistics into uncorrelated ones of variance at most 1; directions of little variance are not blown up."""
     covariance = np.atleast_2d(np.cov(standard, rowvar=False))
     values, vectors = np.linalg.eigh(covariance)
-    whitening: FloatArray = (vectors / np.sqrt(np.maximum(values, 0.0) + _SOFT)) @ vectors.T
+    whitening: FloatArray = (vectors / np.sqrt(np.maximum(values, 0.0) + _VARIANCE_FLOOR)) @ vectors.T
     return whitening
 
 
-def _notes(scores: dict[str, dict[str, float]], best: Candidate, corpus: Corpus, target: str) -> tuple[str, ...]:
+def _write_notes(
+    scores: dict[str, dict[str, float]], best: ModelCandidate, corpus: Corpus, target: str
+) -> tuple[str, ...]:
     notes = []
     ours, plain = (float(np.mean(list(scores[name].values()))) for name in (best.name, BASELINE))
     if ours <= plain:

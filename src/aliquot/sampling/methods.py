@@ -2,7 +2,7 @@
 
 A method is a function with a name, needs, a paper and a line of advice. A utility takes the data and gives a number
 per item, higher first, NaN where it is unknown; a subset method takes also `n` and gives the chosen rows; a design
-takes `n` and `rng` and gives a `Drawn` with exact inclusion probabilities. Keyword-only arguments are the user's
+takes `n` and `rng` and gives a `DesignDraw` with exact inclusion probabilities. Keyword-only arguments are the user's
 parameters, except those that the library fills in (`INJECTED`).
 """
 
@@ -32,7 +32,7 @@ INJECTED = ("n", "rng", "cost", "amount", "mass")
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class DesignDraw:
     """What a design gives."""
 
     rows: IntArray  # the drawn rows in the order of drawing
@@ -73,7 +73,7 @@ class Method(RegistryEntry):
         """Return the method as plain values: the JSON document of `methods NAME`."""
         fields = ("name", "kind", "needs", "gives", "paper", "advice", "differs", "summary")
         parameters = {
-            parameter.name: {"kind": parameter.kind, "default": _default(parameter), "about": parameter.about}
+            parameter.name: {"kind": parameter.kind, "default": _get_default(parameter), "about": parameter.about}
             for parameter in self.parameters.values()
         }
         return {name: getattr(self, name) for name in fields} | {"needs": list(self.needs), "parameters": parameters}
@@ -108,20 +108,20 @@ class Method(RegistryEntry):
             View("parameters", list(self.parameters.values()), (*columns, Column("", "about", "text")), "parameters"),
         )
 
-    def run(self, evalset: EvalSet, given: Mapping[str, Any], **injected: Any) -> Any:
+    def run(self, evalset: EvalSet, parameters: Mapping[str, Any], **injected: Any) -> Any:
         """Call the function with the user's parameters and those of `INJECTED` that it takes."""
         check_needs(evalset, self)
-        wanted = inspect.signature(self.function).parameters
-        filled = {name: value for name, value in injected.items() if name in wanted}
-        return self.function(evalset, **self.bind(given), **filled)
+        accepted = inspect.signature(self.function).parameters
+        filled = {name: value for name, value in injected.items() if name in accepted}
+        return self.function(evalset, **self.bind(parameters), **filled)
 
 
-def _default(parameter: Parameter) -> Any:
+def _get_default(parameter: Parameter) -> Any:
     return None if parameter.default is inspect.Parameter.empty else parameter.default
 
 
 def _default_text(parameter: Parameter) -> str:
-    default = _default(parameter)
+    default = _get_default(parameter)
     return "-" if default is None else "|".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
 
@@ -183,14 +183,14 @@ ALIASES: dict[str, tuple[str, dict[str, str]]] = {
 }
 """Names of subset2evaluate (1.0.27) -> ours and the parameters they stand for."""
 
-REFUSED = {
+UNSUPPORTED = {
     "pyirt_experiment": "it has no utility in subset2evaluate either (its function returns nothing, and sorting "
     "fails); use irt_diffdisc or irt_info"
 }
 """Names of subset2evaluate that cannot work, and why."""
 
 
-def _register(
+def _register_method(
     kind: Kind, name: str, *, needs: tuple[str, ...] = (), paper: str = "", advice: str = "", differs: str = ""
 ) -> Callable[..., Any]:
     def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -200,9 +200,9 @@ def _register(
     return decorator
 
 
-utility = partial(_register, "utility")
-subset = partial(_register, "subset")
-design = partial(_register, "design")
+utility = partial(_register_method, "utility")
+subset = partial(_register_method, "subset")
+design = partial(_register_method, "design")
 
 
 def all_methods() -> dict[str, Method]:
@@ -220,11 +220,11 @@ def _load_families() -> None:
         import_module(f"{_PACKAGE}.{family}")
 
 
-def lookup(name: str) -> tuple[Method, dict[str, str]]:
+def find_method(name: str) -> tuple[Method, dict[str, str]]:
     """Return a method by its name or an old name, with the parameters an old name stands for."""
     _load_families()
-    if name in REFUSED:
-        raise OptionError(f"method '{name}': {REFUSED[name]}")
+    if name in UNSUPPORTED:
+        raise OptionError(f"method '{name}': {UNSUPPORTED[name]}")
     name, implied = ALIASES.get(name, (name, {}))
     if name not in _METHODS:
         raise unknown_name("method", name, _METHODS, "see `aliquot methods`")
@@ -235,15 +235,15 @@ _SIMILARITY = {"bleu": "bleu", "chrf": "chrf", "unigram": "unigram", "lm": "embe
 _TOKENIZER = {"bleu": "13a", "unigram": "whitespace"}
 
 
-def with_old_similarity(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def translate_similarity(method: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Understand subset2evaluate's way of naming diversity's similarity as its metric, with its tokeniser."""
-    given = dict(given)
-    if method == "diversity" and "metric" in given:
-        old = str(given.pop("metric"))
-        given.setdefault("similarity", _SIMILARITY.get(old.casefold(), old))
-        if given["similarity"] in _TOKENIZER:
-            given.setdefault("tokenizer", _TOKENIZER[given["similarity"]])
-    return given
+    parameters = dict(parameters)
+    if method == "diversity" and "metric" in parameters:
+        old = str(parameters.pop("metric"))
+        parameters.setdefault("similarity", _SIMILARITY.get(old.casefold(), old))
+        if parameters["similarity"] in _TOKENIZER:
+            parameters.setdefault("tokenizer", _TOKENIZER[parameters["similarity"]])
+    return parameters
 
 
 def check_needs(evalset: EvalSet, method: Method) -> None:
@@ -277,14 +277,14 @@ DEFAULT_DESIGN = "pps:size=error,tau=0.1"
 
 
 @dataclass(frozen=True)
-class Choice:
+class MethodChoice:
     """A method spec and the reason for it."""
 
     spec: str
     reason: str
 
 
-def choose_method(evalset: EvalSet, goal: Goal = "means") -> Choice:
+def choose_method(evalset: EvalSet, goal: Goal = "means") -> MethodChoice:
     """Choose a method for the data.
 
     One unbiased design serves both goals: for rankings too, items drawn by expected error and spread over documents
@@ -298,42 +298,42 @@ def choose_method(evalset: EvalSet, goal: Goal = "means") -> Choice:
     metrics = usable_metrics(evalset)
     after = "estimate with auto:goal=ranking" if goal == "ranking" else "means stay unbiased"
     if metrics or evalset.documents is not None or evalset.has_sources:
-        known = [f"{len(metrics)} metrics show which items are hard"] if metrics else []
-        known += ["drawn along documents"] if evalset.documents is not None else []
-        return Choice(DEFAULT_DESIGN, ", ".join([*known, after]))
-    return Choice("segments", f"neither metrics, documents nor sources: a simple random sample; {after}")
+        reasons = [f"{len(metrics)} metrics show which items are hard"] if metrics else []
+        reasons += ["drawn along documents"] if evalset.documents is not None else []
+        return MethodChoice(DEFAULT_DESIGN, ", ".join([*reasons, after]))
+    return MethodChoice("segments", f"neither metrics, documents nor sources: a simple random sample; {after}")
 
 
 # -- Which method and parameters are meant: old names, `auto`, and parameters given beside the spec ------------------
 
 
-def resolved(data: EvalSet, spec: Spec, parameters: Mapping[str, Any]) -> tuple[Spec, dict[str, Any]]:
+def resolve_spec(data: EvalSet, spec: Spec, parameters: Mapping[str, Any]) -> tuple[Spec, dict[str, Any]]:
     """Apply old names, `auto`, and parameters given apart from the spec."""
-    given: dict[str, Any] = dict(spec.parameters) | {k: v for k, v in parameters.items() if v is not None}
+    arguments: dict[str, Any] = dict(spec.parameters) | {k: v for k, v in parameters.items() if v is not None}
     details: dict[str, Any] = {}
     name = spec.name
     if name == "auto":
-        goal = given.pop("goal", "means")
+        goal = arguments.pop("goal", "means")
         if goal not in ("means", "ranking"):
             raise unknown_name("goal", goal, ["means", "ranking"])
         choice = choose_method(data, goal)
         chosen = parse_spec(choice.spec)
-        require_known_parameters("auto", ["goal", "metric", *lookup(chosen.name)[0].parameters], given)
+        require_known_parameters("auto", ["goal", "metric", *find_method(chosen.name)[0].parameters], arguments)
         details["auto"] = f"{choice.spec}: {choice.reason}"
-        given = dict(chosen.parameters) | _accepted(lookup(chosen.name)[0], given)
+        arguments = dict(chosen.parameters) | _adapt_metric(find_method(chosen.name)[0], arguments)
         name = chosen.name
-    found, implied = lookup(name)
-    given = with_old_similarity(found.name, implied | given)
-    lists = {name for name, parameter in found.parameters.items() if parameter.is_list}
-    values = {k: SpecText(v) if k in lists and isinstance(v, str) else v for k, v in given.items()}
-    return Spec(found.name, values), details
+    method, implied = find_method(name)
+    arguments = translate_similarity(method.name, implied | arguments)
+    lists = {name for name, parameter in method.parameters.items() if parameter.is_list}
+    values = {k: SpecText(v) if k in lists and isinstance(v, str) else v for k, v in arguments.items()}
+    return Spec(method.name, values), details
 
 
-def _accepted(method: Method, given: Mapping[str, Any]) -> dict[str, Any]:
+def _adapt_metric(method: Method, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """With `auto` the user does not know the method: a metric= becomes metrics= where that is what it takes."""
-    accepted = dict(given)
-    if "metric" in accepted and "metric" not in method.parameters:
-        metric = accepted.pop("metric")
+    adapted = dict(arguments)
+    if "metric" in adapted and "metric" not in method.parameters:
+        metric = adapted.pop("metric")
         if "metrics" in method.parameters:
-            accepted["metrics"] = metric
-    return accepted
+            adapted["metrics"] = metric
+    return adapted

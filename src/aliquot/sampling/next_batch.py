@@ -126,10 +126,12 @@ def add_texts(table: pl.DataFrame, data: EvalSet) -> pl.DataFrame:
     row_of = {item: row for row, item in enumerate(data.ids)}
     rows = [row_of[item] for item in table["item"].to_list()]
     columns = [name for name in table.columns if name.startswith("system")]
-    outputs = [_gather(data.outputs, rows, table[name].to_list(), name.replace("system", "output")) for name in columns]
+    outputs = [
+        _gather_texts(data.outputs, rows, table[name].to_list(), name.replace("system", "output")) for name in columns
+    ]
     return table.with_columns(data.items["source"].gather(rows).alias("source"), *outputs)
 
 
-def _gather(outputs: pl.DataFrame, rows: Sequence[int], systems: Sequence[str], name: str) -> pl.Series:
+def _gather_texts(outputs: pl.DataFrame, rows: Sequence[int], systems: Sequence[str], name: str) -> pl.Series:
     texts = [outputs[system][row] for system, row in zip(systems, rows, strict=True)]
     return pl.Series(name, texts, dtype=pl.String)

@@ -24,7 +24,7 @@ from aliquot.core.written import number, percent
 from aliquot.errors import AliquotWarning, DataError, FormatError
 from aliquot.io.overwrite import protect_inputs
 from aliquot.sampling.budgets import resolve_budget
-from aliquot.sampling.methods import resolved
+from aliquot.sampling.methods import resolve_spec
 from aliquot.sampling.pool_methods import BALANCE, BINS, PoolItems, PoolMethod, pool_items, pool_kmeans, pool_method
 from aliquot.sampling.pool_passes import (
     NO_GROUP,
@@ -38,9 +38,9 @@ from aliquot.sampling.pool_passes import (
 )
 from aliquot.sampling.pool_reading import PARTITION_BYTES, PARTITION_ROWS, open_pool
 from aliquot.sampling.select import report_empty, task_of
-from aliquot.sampling.sources import unlike_warning
-from aliquot.sampling.summary import effect
-from aliquot.sampling.tasks import Chosen, choose_rows
+from aliquot.sampling.sources import build_unlike_warning
+from aliquot.sampling.summary import describe_effect
+from aliquot.sampling.tasks import ChosenRows, choose_rows
 from aliquot.sampling.text_vectors import near_duplicates
 from aliquot.stats.arrays import IntArray
 
@@ -83,7 +83,7 @@ class PoolSelection(Shown):
         return () if auto is None else (f"auto chose {auto}",)
 
     def views(self) -> tuple[View, ...]:
-        """Return the views `items` (the first few) and `effect`."""
+        """Return the views `items` (the first few) and `describe_effect`."""
         population, cost = self.selection.population, self.selection.cost
         size = f"{len(self):,} of {population:,} sources ({percent(len(self) / population)}) by {self.selection.method}"
         facts = [size]
@@ -101,7 +101,7 @@ class PoolSelection(Shown):
         examples = self.to_frame().head(MAX_EXAMPLES)
         return (
             View.of_frame("items", examples, columns, intro=["\n".join(facts)], caption=more),
-            View("effect", intro=[f"effect: {effect(self.selection)}"]),
+            View("effect", intro=[f"effect: {describe_effect(self.selection)}"]),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -184,12 +184,12 @@ def select_pool(
         items, digest = _pool_items(measured, asked, kept)
         _warn_of_unlike_sources(measured, asked)
         costs = None if cost is None else parts.column("cost")[kept].astype(np.float64, copy=False)
-        spec, details = resolved(items, parse_spec(method), {})
+        spec, details = resolve_spec(items, parse_spec(method), {})
         amount = resolve_budget(budget, items.n_items, costs)
         if spec.name == "kmeans":
             vectors = parts.rows("vector")
             found = pool_kmeans(vectors, kept, amount.n, np.random.default_rng(seed), **asked.given)
-            chosen = Chosen(found.rows, weight=found.weight)
+            chosen = ChosenRows(found.rows, weight=found.weight)
         else:
             group = None if balance is None else BALANCE
             task = task_of(items, Spec(spec.name, asked.given), amount, costs, balance=group, seed=seed)
@@ -320,6 +320,6 @@ def _warn_of_unlike_sources(measured: Measured, asked: PoolMethod) -> None:
     """Warn once for the whole pool when its sources look unlike those a model learned from."""
     if asked.wanted.value_kind != "model":
         return
-    warning = unlike_warning(measured.parts.column("unlike").astype(np.float64, copy=False))
+    warning = build_unlike_warning(measured.parts.column("unlike").astype(np.float64, copy=False))
     if warning:
         warnings.warn(warning, AliquotWarning, 3)

@@ -25,9 +25,9 @@ from aliquot.core.evalset import Derived, EvalSet
 from aliquot.core.registry import Spec, bind_parameters, parse_spec, parse_value, read_parameters
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.files import read_bytes
-from aliquot.sampling.methods import DEFAULT_DESIGN, Method, Subset, lookup
+from aliquot.sampling.methods import DEFAULT_DESIGN, Method, Subset, find_method
 from aliquot.sampling.source_model import SourceModel
-from aliquot.sampling.sources import imported, one_given, trusted_encoder
+from aliquot.sampling.sources import find_predictor, import_function, require_trusted_encoder
 from aliquot.sampling.text_vectors import NGRAMS
 from aliquot.stats.arrays import FloatArray, IntArray
 
@@ -142,8 +142,8 @@ class PoolMethod:
     @property
     def method(self) -> Method:
         """The method that runs on the numbers: what a utility gives is measured already and read from its column."""
-        method = lookup(self.spec.name)[0]
-        return replace(lookup("source")[0], name=method.name) if method.name in _UTILITIES else method
+        method = find_method(self.spec.name)[0]
+        return replace(find_method("source")[0], name=method.name) if method.name in _UTILITIES else method
 
 
 def pool_method(
@@ -159,7 +159,7 @@ def pool_method(
         raise unknown_name("way to find duplicates", dedup, DEDUP, "use --dedup exact or near")
     spec = parse_spec(DEFAULT_DESIGN if text == "auto" else text)
     if spec.name not in METHODS:
-        lookup(spec.name)  # raises with a suggestion where there is no such method at all
+        find_method(spec.name)  # raises with a suggestion where there is no such method at all
         raise OptionError(
             f"'{spec.name}' needs outputs or scores, and a pool has sources alone; choose one of {', '.join(METHODS)}"
         )
@@ -195,17 +195,17 @@ def pool_method(
 
 def _value(spec: Spec, pair: str | None) -> Value:
     """Read `source_length` or `source:model=FILE` (predictor=module:function, column=NAME)."""
-    given = lookup(spec.name)[0].bind(spec.parameters)
+    given = find_method(spec.name)[0].bind(spec.parameters)
     if spec.name == "source_length":
         return Value("length")
-    kind, name = one_given(given)
+    kind, name = find_predictor(given)
     if kind == "column":
         return Value("column", name)
     if kind == "predictor":
-        imported(name)  # a mistake is reported before any work
+        import_function(name)  # a mistake is reported before any work
         code = getattr(sys.modules[name.partition(":")[0]], "__file__", None)
         return Value("predictor", name, check=_digest(code) if code else "")
-    encoder = trusted_encoder(SourceModel.load(name).embedding, name, given.get("encoder"))
+    encoder = require_trusted_encoder(SourceModel.load(name).embedding, name, given.get("encoder"))
     return Value("model", str(Path(name).resolve()), given.get("pair") or pair, _digest(name), encoder)
 
 

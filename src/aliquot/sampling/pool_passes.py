@@ -32,7 +32,7 @@ from aliquot.sampling.pool_methods import ESA_TIME, Value, Wanted
 from aliquot.sampling.pool_reading import Partition, Pool, items_at, read_partition
 from aliquot.sampling.source_model import SourceModel
 from aliquot.sampling.sources import call_predictor
-from aliquot.sampling.text_vectors import embed, hashed_vectors, signatures
+from aliquot.sampling.text_vectors import embed, hashed_vectors, minhash_signatures
 from aliquot.stats.arrays import IntArray
 
 Arrays = dict[str, NDArray[np.generic]]
@@ -90,7 +90,7 @@ def _measured(table: pl.DataFrame, partition: Partition, wanted: Wanted) -> Arra
         plain = normalised(table["source"])
         arrays["text"] = _hashed(plain)
         if wanted.dedup == "near":
-            arrays["signature"] = signatures(plain)
+            arrays["signature"] = minhash_signatures(plain)
     if wanted.vectors is not None:
         arrays["vector"] = hashed_vectors(table["source"].fill_null("").to_list(), wanted.vectors)
     return arrays

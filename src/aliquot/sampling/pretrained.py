@@ -50,11 +50,11 @@ def pretrained(
     """
     if not model:
         raise OptionError("pretrained: no model is given; write model=FILE, a checkpoint or a name it can be had by")
-    values = np.prod([model_scores(loaded(name, package), evalset, package) for name in model], axis=0)
+    values = np.prod([model_scores(load_checkpoint(name, package), evalset, package) for name in model], axis=0)
     return -values if reverse else np.asarray(values, dtype=np.float64)
 
 
-def loaded(name: str, package: str) -> Any:
+def load_checkpoint(name: str, package: str) -> Any:
     """Load a checkpoint with its package, downloading it first where the name is no path."""
     if find_spec(package) is None:
         raise MissingExtraError(
@@ -73,20 +73,20 @@ def model_scores(model: Any, evalset: EvalSet, package: str) -> FloatArray:
     """One number for each item: the prediction from its source, or the mean confidence in its outputs."""
     sources = [text or "" for text in evalset.items["source"].to_list()]
     if package != _CONFIDENCE:
-        return _asked(model, [{"src": text} for text in sources], "scores")
+        return _predict_samples(model, [{"src": text} for text in sources], "scores")
     pairs = [(row, text) for row, texts in enumerate(output_texts(evalset)) for text in texts if text is not None]
-    found = _asked(model, [{"src": sources[row], "mt": text} for row, text in pairs], "confidences")
+    confidences = _predict_samples(model, [{"src": sources[row], "mt": text} for row, text in pairs], "confidences")
     rows = np.array([row for row, _ in pairs], dtype=np.int64)
     count = np.bincount(rows, minlength=len(sources))
-    total = np.bincount(rows, weights=found, minlength=len(sources))
+    total = np.bincount(rows, weights=confidences, minlength=len(sources))
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def _asked(model: Any, samples: Sequence[Mapping[str, str]], field: str) -> FloatArray:
+def _predict_samples(model: Any, samples: Sequence[Mapping[str, str]], field: str) -> FloatArray:
     """Call `predict` and check that it gives a number for each sample."""
     result = model.predict(list(samples), progress_bar=False)
-    given = result[field] if isinstance(result, Mapping) else getattr(result, field)
-    values = np.asarray(given, dtype=np.float64)
+    raw = result[field] if isinstance(result, Mapping) else getattr(result, field)
+    values = np.asarray(raw, dtype=np.float64)
     if values.shape != (len(samples),):
         raise DataError(f"pretrained: the model gave {field} of shape {values.shape} for {len(samples)} texts")
     return values

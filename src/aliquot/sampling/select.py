@@ -19,11 +19,19 @@ from aliquot.core.result import signature
 from aliquot.core.selection import Design, Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError, quoted, unknown_name
 from aliquot.io.inputs import DataLike, SelectionLike, as_evalset, as_evalsets, as_selection
-from aliquot.sampling.budgets import Budget, Times, data_prices, in_hours, item_costs, parse_amount, resolve_budget
-from aliquot.sampling.drawing_order import reordered
-from aliquot.sampling.item_scores import judged_scale
-from aliquot.sampling.methods import lookup, resolved
-from aliquot.sampling.tasks import Chosen, Task, choose_rows
+from aliquot.sampling.budgets import (
+    Budget,
+    Times,
+    convert_to_hours,
+    data_prices,
+    item_costs,
+    parse_amount,
+    resolve_budget,
+)
+from aliquot.sampling.drawing_order import sort_for_drawing
+from aliquot.sampling.item_scores import infer_scale
+from aliquot.sampling.methods import find_method, resolve_spec
+from aliquot.sampling.tasks import ChosenRows, Task, choose_rows
 from aliquot.sampling.waves import add_wave
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
 
@@ -92,7 +100,7 @@ def select(
     data, within = as_evalset(data), None if within is None else as_selection(within)
     if unit not in UNITS:
         raise unknown_name("unit", unit, UNITS)
-    spec, details = resolved(data, parse_spec(method), parameters)
+    spec, details = resolve_spec(data, parse_spec(method), parameters)
     spec = _with_scale(spec, data, protocol)
     spec = _with_past_scale(spec, data, as_evalsets(past))
     earlier = None
@@ -128,20 +136,22 @@ def select(
         seed=seed,
     )
     if earlier is not None:
-        return add_wave(reordered(pool), earlier, budget, balance=balance, crowd=crowd, seed=seed, signature=signed)
+        return add_wave(
+            sort_for_drawing(pool), earlier, budget, balance=balance, crowd=crowd, seed=seed, signature=signed
+        )
     amount = None if budget is None else parse_amount(budget, currency)
     costs = item_costs(pool, cost)
     if amount is not None and amount.timed:
         prices = data_prices(
             Times(seconds_per_item, seconds_per_judgment, cost, hourly=hourly, currency=currency), pool
         )
-        amount, costs = in_hours(amount, prices), prices.seconds
+        amount, costs = convert_to_hours(amount, prices), prices.seconds
     whole = resolve_budget(amount, pool.n_items, costs, systems=pool.n_systems)
     fixed = _fixed_mask(pool, include)
     free = np.flatnonzero(~fixed)
     spent = 0.0 if costs is None else float(costs[fixed].sum())
-    left = whole.less(int(fixed.sum()), spent)
-    chosen = Chosen(np.zeros(0, dtype=np.int64))
+    left = whole.subtract(int(fixed.sum()), spent)
+    chosen = ChosenRows(np.zeros(0, dtype=np.int64))
     if len(free) and (left.n if left.amount is None else left.amount) > 0:
         task = task_of(pool, spec, left, costs, free=free, balance=balance, unit=unit, crowd=crowd, seed=seed)
         chosen = choose_rows(task, matching=matching)
@@ -170,9 +180,7 @@ def _with_scale(spec: Spec, data: EvalSet, protocol: str | None) -> Spec:
             f"--protocol {protocol} means scale={scale}, and the method says scale={given}; leave out one"
         )
     return (
-        spec
-        if judged_scale(data) == scale and data.human
-        else Spec(spec.name, dict(spec.parameters) | {"scale": scale})
+        spec if infer_scale(data) == scale and data.human else Spec(spec.name, dict(spec.parameters) | {"scale": scale})
     )
 
 
@@ -184,15 +192,15 @@ def _with_past_scale(spec: Spec, data: EvalSet, campaigns: Sequence[EvalSet]) ->
         return spec
     for one in campaigns:
         one.human_score(None)
-    scales = {judged_scale(one) for one in campaigns}
+    scales = {infer_scale(one) for one in campaigns}
     if len(scales) > 1:
-        listed = ", ".join(f"{one.name}: {judged_scale(one)}" for one in campaigns)
+        listed = ", ".join(f"{one.name}: {infer_scale(one)}" for one in campaigns)
         raise OptionError(f"--past: the campaigns were judged on different scales ({listed}); name --protocol instead")
     return Spec(spec.name, dict(spec.parameters) | {"scale": scales.pop()})
 
 
 def _takes_scale(spec: Spec) -> bool:
-    method, _ = lookup(spec.name)
+    method, _ = find_method(spec.name)
     return "scale" in method.parameters
 
 
@@ -239,7 +247,7 @@ def _warn_of_crowd(spec: Spec, crowd: Sequence[str] | None) -> None:
 
 def report_empty(spec: Spec, budget: float | str | None, costs: FloatArray | None) -> None:
     """Raise for an empty choice; only warn for a design, which may draw no document."""
-    if lookup(spec.name)[0].kind == "design":
+    if find_method(spec.name)[0].kind == "design":
         text = f"this draw of '{spec.name}' is empty: the budget {budget} is an expected number; raise it"
         warnings.warn(text, AliquotWarning, 3)
         return
@@ -280,7 +288,7 @@ def task_of(
     """Gather what a method needs to choose among the rows `free` (all by default); costs are those of the pool."""
     evalset = pool if free is None or len(free) == pool.n_items else take_rows(pool, free)
     groups = group_codes(evalset, balance) if balance is not None else None
-    method, _ = lookup(spec.name)
+    method, _ = find_method(spec.name)
     seen = evalset.keep(systems=list(crowd)) if crowd is not None else evalset
     cost = costs if costs is None or free is None else costs[free]
     return Task(evalset, seen, method, spec.parameters, budget, cost, groups, unit, np.random.default_rng(seed))
@@ -288,7 +296,7 @@ def task_of(
 
 def _selection(
     pool: EvalSet,
-    chosen: Chosen,
+    chosen: ChosenRows,
     fixed: IntArray,
     free: IntArray,
     costs: FloatArray | None,
@@ -299,7 +307,7 @@ def _selection(
     rows = np.concatenate([fixed, free[chosen.rows]]).astype(np.int64)
     k = len(fixed)
 
-    def padded(values: FloatArray | None, fill: float) -> FloatArray | None:
+    def pad(values: FloatArray | None, fill: float) -> FloatArray | None:
         return None if values is None else np.concatenate([np.full(k, fill), values])
 
     ids = pool.items["id"].gather(pl.Series(rows, dtype=pl.UInt32)).to_list()
@@ -311,9 +319,9 @@ def _selection(
         ids=tuple(ids),
         population=pool.n_items,
         method=str(spec),
-        utility=padded(chosen.utility, np.nan),
-        probability=padded(chosen.probability, 1.0),
-        weight=padded(chosen.weight, 1.0),
+        utility=pad(chosen.utility, np.nan),
+        probability=pad(chosen.probability, 1.0),
+        weight=pad(chosen.weight, 1.0),
         cost=None if costs is None else costs[rows],
         stratum=stratum,
         systems=systems,

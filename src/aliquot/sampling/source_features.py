@@ -23,7 +23,7 @@ Labels = str | None | Sequence[str | None]
 
 
 @dataclass(frozen=True)
-class Known:
+class FeatureVocabulary:
     """The names that have columns of their own, and the number of embedding dimensions."""
 
     domains: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ def languages_of(pair: str | None) -> tuple[str, str]:
 
 def dense_features(
     cut: EncodedTexts,
-    known: Known,
+    vocabulary: FeatureVocabulary,
     memory: BoolArray,
     pairs: Sequence[str | None],
     domains: Sequence[str | None],
@@ -76,26 +76,28 @@ def dense_features(
     parts = [
         base,
         unseen_shares(cut, memory),
-        _one_hot(domains, known.domains),
-        _one_hot([side[0] for side in sides], known.from_languages) * length,
-        _one_hot([side[1] for side in sides], known.to_languages) * length,
+        _one_hot(domains, vocabulary.domains),
+        _one_hot([side[0] for side in sides], vocabulary.from_languages) * length,
+        _one_hot([side[1] for side in sides], vocabulary.to_languages) * length,
     ]
-    if known.dimensions:
-        if vectors is None or vectors.shape != (cut.n, known.dimensions):
+    if vocabulary.dimensions:
+        if vectors is None or vectors.shape != (cut.n, vocabulary.dimensions):
             shape = None if vectors is None else vectors.shape
-            raise DataError(f"embeddings of shape {shape} where ({cut.n}, {known.dimensions}) is expected")
+            raise DataError(f"embeddings of shape {shape} where ({cut.n}, {vocabulary.dimensions}) is expected")
         parts.append(vectors)
     return np.column_stack(parts)
 
 
-def standardised(features: FloatArray, centre: FloatArray, scale: FloatArray) -> FloatArray:
+def scale_features(features: FloatArray, centre: FloatArray, scale: FloatArray) -> FloatArray:
     """Features less their centre, over their scale, cut at 10 on both sides: a strange source must not decide alone."""
     cut: FloatArray = np.clip((features - centre) / scale, -_CLIP, _CLIP)
     return cut
 
 
 def _one_hot(labels: Sequence[str | None], names: tuple[str, ...]) -> FloatArray:
-    place = {name: at for at, name in enumerate(names)}
-    at = np.fromiter((place.get(label, -1) if label else -1 for label in labels), dtype=np.int64, count=len(labels))
-    hot: FloatArray = (at[:, None] == np.arange(len(names))[None, :]).astype(np.float64)
+    place = {name: positions for positions, name in enumerate(names)}
+    positions = np.fromiter(
+        (place.get(label, -1) if label else -1 for label in labels), dtype=np.int64, count=len(labels)
+    )
+    hot: FloatArray = (positions[:, None] == np.arange(len(names))[None, :]).astype(np.float64)
     return hot

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from aliquot.errors import DataError, FormatError, OptionError
 from aliquot.io.files import read_bytes
 from aliquot.io.writing import write_bytes
-from aliquot.sampling.source_features import Known, Labels, dense_features, labels_for, standardised
+from aliquot.sampling.source_features import FeatureVocabulary, Labels, dense_features, labels_for, scale_features
 from aliquot.stats.arrays import BoolArray, FloatArray
 from aliquot.stats.text_features import HASH_BITS, SEEN_BITS, SURFACE_FEATURES, EncodedTexts, encode_texts, ngram_scores
 
@@ -56,28 +56,28 @@ class Trees:
             raise DataError("the trees are broken: a node names a child or a feature that cannot be")
 
 
-def trees_of(model: Any) -> Trees:
+def extract_trees(model: Any) -> Trees:
     """Take the trees out of a fitted sklearn.ensemble.GradientBoostingRegressor with init="zero"."""
     parts: dict[str, list[Any]] = {name: [] for name in ("root", "feature", "threshold", "left", "right", "value")}
-    at = 0
+    offset = 0
     for estimator in model.estimators_[:, 0]:
         tree = estimator.tree_
         inner = tree.children_left >= 0
-        parts["root"].append(at)
+        parts["root"].append(offset)
         parts["feature"].append(np.where(inner, tree.feature, -1))
         parts["threshold"].append(np.where(inner, tree.threshold, 0.0))
-        parts["left"].append(np.where(inner, tree.children_left + at, -1))
-        parts["right"].append(np.where(inner, tree.children_right + at, -1))
+        parts["left"].append(np.where(inner, tree.children_left + offset, -1))
+        parts["right"].append(np.where(inner, tree.children_right + offset, -1))
         parts["value"].append(np.where(inner, 0.0, model.learning_rate * tree.value[:, 0, 0]))
-        at += len(tree.feature)
-    whole = {name: np.concatenate(found) for name, found in parts.items() if name != "root"}
+        offset += len(tree.feature)
+    arrays = {name: np.concatenate(found) for name, found in parts.items() if name != "root"}
     return Trees(
         np.array(parts["root"], dtype=np.int32),
-        whole["feature"].astype(np.int32),
-        whole["threshold"],
-        whole["left"].astype(np.int32),
-        whole["right"].astype(np.int32),
-        whole["value"],
+        arrays["feature"].astype(np.int32),
+        arrays["threshold"],
+        arrays["left"].astype(np.int32),
+        arrays["right"].astype(np.int32),
+        arrays["value"],
     )
 
 
@@ -108,7 +108,7 @@ FORMAT = 1
 _MAGIC = "aliquot source model"
 _ARRAYS = ("centre", "scale", "slopes", "whitening", "ngrams", "memory", "limits")
 _TREES = ("root", "feature", "threshold", "left", "right", "value")
-_LARGEST = 1 << 29
+_MAX_BYTES = 1 << 29
 CHUNK = 20_000
 
 
@@ -122,12 +122,12 @@ class Header(msgspec.Struct):
     sha256: str
 
 
-class _Meta(msgspec.Struct):
+class ModelMetadata(msgspec.Struct):
     """What a model file holds beside its arrays."""
 
     target: str
     kind: str
-    known: Known
+    vocabulary: FeatureVocabulary = msgspec.field(name="known")
     embedding: str
     trained_on: tuple[tuple[str, str, int], ...]
     scores: dict[str, dict[str, float]]
@@ -140,7 +140,7 @@ class SourceModel:
 
     target: str  # the utility that was learned
     kind: str  # ridge or gbm
-    known: Known  # domains and languages seen in training
+    vocabulary: FeatureVocabulary  # domains and languages seen in training
     centre: FloatArray  # with `scale`, of the dense features; standardised features are cut at 10
     scale: FloatArray
     slopes: FloatArray  # of the standardised dense features
@@ -205,31 +205,31 @@ class SourceModel:
             raise OptionError(f"this model was trained on embeddings of {self.embedding}; give one vector a source")
         pairs, domains = labels_for(pair, len(sources), "pair"), labels_for(domain, len(sources), "domain")
         parts = [
-            self._assess(
-                encode_texts(sources[at : at + CHUNK]),
-                pairs[at : at + CHUNK],
-                domains[at : at + CHUNK],
-                None if vectors is None else vectors[at : at + CHUNK],
+            self._assess_chunk(
+                encode_texts(sources[start : start + CHUNK]),
+                pairs[start : start + CHUNK],
+                domains[start : start + CHUNK],
+                None if vectors is None else vectors[start : start + CHUNK],
             )
-            for at in range(0, len(sources), CHUNK)
+            for start in range(0, len(sources), CHUNK)
         ]
         if not parts:
             return np.zeros(0), np.zeros(0)
         return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
-    def _assess(
+    def _assess_chunk(
         self, cut: EncodedTexts, pairs: list[str | None], domains: list[str | None], vectors: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
-        dense = dense_features(cut, self.known, self.memory, pairs, domains, vectors)
-        standard = standardised(dense, self.centre, self.scale)
-        found = (standard * self.slopes).sum(axis=1)  # row by row: a matrix product rounds by the number of rows
+        dense = dense_features(cut, self.vocabulary, self.memory, pairs, domains, vectors)
+        standard = scale_features(dense, self.centre, self.scale)
+        values = (standard * self.slopes).sum(axis=1)  # row by row: a matrix product rounds by the number of rows
         if len(self.ngrams):
-            found += ngram_scores(cut, self.ngrams)
+            values += ngram_scores(cut, self.ngrams)
         if self.trees is not None:
-            found += apply_trees(self.trees, standard)
-        unlike = (unlike_parts(dense, standard, self.whitening) / self.limits).max(axis=1)
-        there = cut.lengths > 0
-        return np.where(there, found, np.nan), np.where(there, unlike, np.nan)
+            values += apply_trees(self.trees, standard)
+        unlike = (unlikeness_parts(dense, standard, self.whitening) / self.limits).max(axis=1)
+        has_text = cut.lengths > 0
+        return np.where(has_text, values, np.nan), np.where(has_text, unlike, np.nan)
 
     def unlikeness(self, sources: Sequence[str | None]) -> FloatArray:
         """How unlike the training sources each source is: 1 = as unlike as their 95th percentile is to the others.
@@ -237,10 +237,10 @@ class SourceModel:
         The larger of two: the share of character runs that training never saw, and the distance of the surface
         statistics from their mean, each over the training sources' own 95th percentile. NaN for an empty source.
         """
-        k = self.known.width - self.known.dimensions
+        k = self.vocabulary.width - self.vocabulary.dimensions
         light = replace(
             self,
-            known=replace(self.known, dimensions=0),
+            vocabulary=replace(self.vocabulary, dimensions=0),
             centre=self.centre[:k],
             scale=self.scale[:k],
             slopes=self.slopes[:k],
@@ -258,8 +258,8 @@ class SourceModel:
 
     def to_bytes(self) -> bytes:
         """The content of the model's file; the same model gives the same bytes."""
-        own = {name: getattr(self, name) for name in _Meta.__struct_fields__}
-        meta = _Meta(**own | {"scores": {name: dict(parts) for name, parts in self.scores.items()}})
+        fields = {name: getattr(self, name) for name in ModelMetadata.__struct_fields__}
+        meta = ModelMetadata(**fields | {"scores": {name: dict(parts) for name, parts in self.scores.items()}})
         arrays: dict[str, Any] = {name: getattr(self, name) for name in _ARRAYS if name != "memory"}
         arrays["memory"] = np.packbits(self.memory, axis=1)
         arrays["meta"] = np.frombuffer(msgspec.json.encode(meta), dtype=np.uint8)
@@ -274,9 +274,9 @@ class SourceModel:
     @classmethod
     def load(cls, path: str | Path) -> SourceModel:
         """Read a model that `save` wrote; anything else is refused."""
-        header, payload = _checked(read_bytes(path), path)
+        header, payload = _read_payload(read_bytes(path), path)
         try:
-            return _from_arrays(_unpack(payload), header)
+            return _from_arrays(_unpack_arrays(payload), header)
         except Exception as error:  # noqa: BLE001  (zipfile, zlib and numpy raise a dozen classes for a damaged archive)
             raise FormatError(
                 f"{path}: not a usable source model ({error}); train it again with `aliquot learn`"
@@ -285,7 +285,7 @@ class SourceModel:
 
 def _check_shapes(model: SourceModel) -> None:
     """Every array must have the shape that applying the model relies on."""
-    k, surface, size = model.known.width, len(SURFACE_FEATURES), model.ngrams.size
+    k, surface, size = model.vocabulary.width, len(SURFACE_FEATURES), model.ngrams.size
     expected = {
         "centre": (k,),
         "scale": (k,),
@@ -296,23 +296,23 @@ def _check_shapes(model: SourceModel) -> None:
         "ngrams": (size if size & (size - 1) == 0 else 1 << HASH_BITS,),
     }
     for name, shape in expected.items():
-        found = getattr(model, name).shape
-        if found != shape:
-            raise DataError(f"source model: {name} has shape {found} where {shape} is expected")
-    if bool(model.embedding) != (model.known.dimensions > 0):
-        raise DataError(f"source model: {model.known.dimensions} dimensions of the encoder '{model.embedding}'")
+        actual = getattr(model, name).shape
+        if actual != shape:
+            raise DataError(f"source model: {name} has shape {actual} where {shape} is expected")
+    if bool(model.embedding) != (model.vocabulary.dimensions > 0):
+        raise DataError(f"source model: {model.vocabulary.dimensions} dimensions of the encoder '{model.embedding}'")
     if model.trees is not None and int(model.trees.feature.max(initial=-1)) >= k:
         raise DataError(f"source model: the trees ask for feature {model.trees.feature.max()} of {k}")
 
 
-def unlike_parts(dense: FloatArray, standard: FloatArray, whitening: FloatArray) -> FloatArray:
+def unlikeness_parts(dense: FloatArray, standard: FloatArray, whitening: FloatArray) -> FloatArray:
     """Share of character runs never seen, and distance of the surface statistics from their mean (n x 2)."""
     k = len(SURFACE_FEATURES)
     white = np.einsum("ij,jk->ik", standard[:, :k], whitening)  # no matrix product: it rounds by the number of rows
     return np.column_stack([dense[:, k + 1], np.sqrt((white**2).mean(axis=1))])
 
 
-def _checked(raw: bytes, path: str | Path) -> tuple[Header, bytes]:
+def _read_payload(raw: bytes, path: str | Path) -> tuple[Header, bytes]:
     """The header and the payload of a model file that is whole and unchanged."""
     line, _, payload = raw.partition(b"\n")
     try:
@@ -333,16 +333,16 @@ def _checked(raw: bytes, path: str | Path) -> tuple[Header, bytes]:
     return header, payload
 
 
-def _unpack(payload: bytes) -> dict[str, Any]:
+def _unpack_arrays(payload: bytes) -> dict[str, Any]:
     with zipfile.ZipFile(io.BytesIO(payload)) as archive:
-        if sum(entry.file_size for entry in archive.infolist()) > _LARGEST:
+        if sum(entry.file_size for entry in archive.infolist()) > _MAX_BYTES:
             raise DataError("the model is implausibly large; it is not one that aliquot wrote")
     with np.load(io.BytesIO(payload), allow_pickle=False) as stored:
         return dict(stored)
 
 
 def _from_arrays(stored: dict[str, Any], header: Header) -> SourceModel:
-    meta = msgspec.json.decode(stored["meta"].tobytes(), type=_Meta)
+    meta = msgspec.json.decode(stored["meta"].tobytes(), type=ModelMetadata)
     trees = Trees(*(stored[f"tree_{name}"] for name in _TREES)) if "tree_root" in stored else None
     return SourceModel(
         **msgspec.structs.asdict(meta),

@@ -23,7 +23,7 @@ from aliquot.sampling.source_model import SourceModel
 from aliquot.sampling.text_vectors import DEFAULT_MODEL, embed
 from aliquot.stats.arrays import FloatArray
 
-_MANY = 0.25
+_MAX_UNLIKE_SHARE = 0.25
 
 
 @utility(
@@ -61,92 +61,96 @@ def source(
         pair: the language pair, such as en-de; by default from the item column pair or langs, or from the data's name.
         encoder: the sentence encoder that the model may load, where it names another than the default one.
     """
-    kind, name = one_given({"model": model, "predictor": predictor, "column": column})
+    kind, name = find_predictor({"model": model, "predictor": predictor, "column": column})
     if kind == "model":
         learned = SourceModel.load(Path(name))
-        return predicted(evalset, learned, pair, trusted_encoder(learned.embedding, name, encoder))
+        return predict_utility(evalset, learned, pair, require_trusted_encoder(learned.embedding, name, encoder))
     if kind == "predictor":
         return call_predictor(name, evalset.items["source"].to_list())
-    numeric = [other for other in evalset.items.columns if evalset.items[other].dtype.is_numeric() and other != "id"]
+    numeric = [
+        column_name
+        for column_name in evalset.items.columns
+        if evalset.items[column_name].dtype.is_numeric() and column_name != "id"
+    ]
     if name not in numeric:
         raise unknown_name("numeric item column", name, numeric, "check column=")
     return evalset.items[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
 
 
-def one_given(parameters: Mapping[str, Any]) -> tuple[str, str]:
+def find_predictor(parameters: Mapping[str, Any]) -> tuple[str, str]:
     """Return which of model, predictor and column is given, and its value; exactly one must be.
 
-    >>> one_given({"model": "utility.model", "column": None})
+    >>> find_predictor({"model": "utility.model", "column": None})
     ('model', 'utility.model')
     """
-    given = [name for name in ("model", "predictor", "column") if parameters.get(name)]
-    if len(given) != 1:
-        what = f"{' and '.join(given)} are given" if given else "nothing is given"
+    names = [name for name in ("model", "predictor", "column") if parameters.get(name)]
+    if len(names) != 1:
+        what = f"{' and '.join(names)} are given" if names else "nothing is given"
         raise OptionError(
             f"source: {what}; give one of model=FILE (from `aliquot learn`), predictor=module:function or column=NAME"
         )
-    return given[0], str(parameters[given[0]])
+    return names[0], str(parameters[names[0]])
 
 
-def trusted_encoder(wanted: str, file: str | Path, given: str | None) -> str:
+def require_trusted_encoder(encoder: str, file: str | Path, trusted: str | None) -> str:
     """Return the encoder that a model's file may have loaded; loading one can run code, so a file must not choose it.
 
     Allowed are the default encoder, one that the user names, and a folder beside the model or below.
 
-    >>> trusted_encoder("someone/else", "utility.model", None)
+    >>> require_trusted_encoder("someone/else", "utility.model", None)
     Traceback (most recent call last):
         ...
     aliquot.errors.OptionError: utility.model asks for the sentence encoder 'someone/else'; if you trust it, ...
     """
     folder = Path(file).resolve().parent
-    if wanted in ("", DEFAULT_MODEL) or wanted == given:
-        return wanted
-    place = (folder / wanted).resolve()
+    if encoder in ("", DEFAULT_MODEL) or encoder == trusted:
+        return encoder
+    place = (folder / encoder).resolve()
     if place.is_dir() and place.is_relative_to(folder):
         return str(place)
-    raise OptionError(f"{file} asks for the sentence encoder '{wanted}'; if you trust it, name it: encoder={wanted}")
+    raise OptionError(f"{file} asks for the sentence encoder '{encoder}'; if you trust it, name it: encoder={encoder}")
 
 
-def predicted(evalset: EvalSet, model: SourceModel, pair: str | None = None, encoder: str = "") -> FloatArray:
+def predict_utility(evalset: EvalSet, model: SourceModel, pair: str | None = None, encoder: str = "") -> FloatArray:
     """Apply a learned model to a set's sources, and warn when they look unlike those it learned from."""
     texts = evalset.items["source"].to_list()
     vectors = embed([text or "" for text in texts], encoder) if model.embedding else None
     pairs = pair if pair is not None else list_language_pairs(evalset)
     values, unlike = model.assess(texts, pair=pairs, domain=list_domains(evalset), vectors=vectors)
-    warning = unlike_warning(unlike)
+    warning = build_unlike_warning(unlike)
     if warning:
         warnings.warn(warning, AliquotWarning, 2)
     return values
 
 
-def unlike_warning(unlikeness: FloatArray) -> str | None:
+def build_unlike_warning(unlikeness: FloatArray) -> str | None:
     """Build the warning about sources unlike the training ones; None where there are few.
 
-    >>> unlike_warning(np.array([0.5, 0.7, 0.9])) is None
+    >>> build_unlike_warning(np.array([0.5, 0.7, 0.9])) is None
     True
     """
-    known = unlikeness[np.isfinite(unlikeness)]
-    if not len(known):
+    present = unlikeness[np.isfinite(unlikeness)]
+    if not len(present):
         return None
-    share = float((known > 1).mean())
-    if share <= _MANY:
+    share = float((present > 1).mean())
+    if share <= _MAX_UNLIKE_SHARE:
         return None
     return (
         f"{share:.0%} of the sources look unlike those the model learned from (5% would be usual; median unlikeness "
-        f"{np.median(known):.2f}, where 1 is the training sources' 95th percentile): its predictions may be worth "
+        f"{np.median(present):.2f}, where 1 is the training sources' 95th percentile): its predictions may be worth "
         "little here; compare source_length"
     )
 
 
 def call_predictor(name: str, texts: Sequence[str | None]) -> FloatArray:
     """Call the user's own function on the sources; it must give one number for each."""
-    function = imported(name)
+    function = import_function(name)
     try:
-        given = function([text or "" for text in texts])
+        result = function([text or "" for text in texts])
     except (Exception, SystemExit) as error:  # the function is the user's, and may raise or exit as it likes
         raise OptionError(f"source: the predictor {name} failed ({type(error).__name__}: {error})") from error
     try:
-        values = np.asarray(given, dtype=np.float64)
+        values = np.asarray(result, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"source: the predictor {name} did not give numbers ({error})") from None
     if values.shape != (len(texts),):
@@ -154,29 +158,29 @@ def call_predictor(name: str, texts: Sequence[str | None]) -> FloatArray:
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _forget_namesake(module: str, here: Path) -> None:
+def _forget_namesake(module: str, folder: Path) -> None:
     """Unload a module of this name that the process loaded in another folder: the one of this folder counts."""
-    file = here / f"{module}.py"
+    file = folder / f"{module}.py"
     loaded = getattr(sys.modules.get(module), "__file__", None)
     if loaded is not None and file.exists() and file.resolve() != Path(loaded).resolve():
         del sys.modules[module]
 
 
-def imported(name: str) -> Callable[[Sequence[str]], Any]:
+def import_function(name: str) -> Callable[[Sequence[str]], Any]:
     """Import module:function, also from the working folder.
 
-    >>> imported("math:fsum")([1.0, 2.0])
+    >>> import_function("math:fsum")([1.0, 2.0])
     3.0
     """
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
         raise OptionError(f"source: predictor='{name}'; write module:function, for instance my_models:difficulty")
-    here = str(Path.cwd())
-    added = here not in sys.path
+    folder = str(Path.cwd())
+    added = folder not in sys.path
     if added:
-        sys.path.insert(0, here)
+        sys.path.insert(0, folder)
     invalidate_caches()  # the file may be newer than this process
-    _forget_namesake(module, Path(here))
+    _forget_namesake(module, Path(folder))
     try:
         function = getattr(import_module(module), attribute)
     except ImportError as error:
@@ -189,8 +193,8 @@ def imported(name: str) -> Callable[[Sequence[str]], Any]:
         ) from error
     finally:
         if added:
-            sys.path.remove(here)
+            sys.path.remove(folder)
     if not callable(function):
         raise OptionError(f"source: {name} is not a function")
-    found: Callable[[Sequence[str]], Any] = function
-    return found
+    predictor: Callable[[Sequence[str]], Any] = function
+    return predictor

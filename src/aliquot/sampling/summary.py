@@ -14,10 +14,10 @@ from aliquot.core.result import Result
 from aliquot.core.selection import Selection
 from aliquot.core.view import Column, View
 from aliquot.core.written import number, percent
-from aliquot.sampling.methods import lookup
+from aliquot.sampling.methods import find_method
 
 MAX_IDS = 10
-_LONGEST = 50
+_MAX_LENGTH = 50
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class SelectionSummary(Result):
         )
 
 
-def summarise(selection: Selection, evalset: EvalSet, total_cost: float | None = None) -> SelectionSummary:
+def summarise_selection(selection: Selection, evalset: EvalSet, total_cost: float | None = None) -> SelectionSummary:
     """Compare a selection with the set it was chosen from."""
     row_of = {item: row for row, item in enumerate(evalset.ids)}
     rows = np.array([row_of[item] for item in selection.ids], dtype=np.int64)
@@ -112,8 +112,8 @@ def summarise(selection: Selection, evalset: EvalSet, total_cost: float | None =
         all_documents=None if codes is None else int(codes.max()) + 1,
         domains=_domain_shares(evalset, rows),
         document_lengths=() if codes is None else length_shares(codes, rows),
-        effect=effect(selection),
-        notes=_notes(selection),
+        effect=describe_effect(selection),
+        notes=_write_notes(selection),
         selection=selection,
     )
 
@@ -133,16 +133,16 @@ def _domain_shares(evalset: EvalSet, rows: np.ndarray) -> tuple[Share, ...]:
 def length_shares(codes: np.ndarray, rows: np.ndarray) -> tuple[Share, ...]:
     """Share of items from documents of 0-9, 10-19, ... items (Knowles and Lo 2023, table 4)."""
     length = np.bincount(codes)[codes]
-    group = np.minimum(length // 10, _LONGEST // 10)
-    full = np.bincount(group, minlength=_LONGEST // 10 + 1) / len(codes)
-    chosen = np.bincount(group[rows], minlength=_LONGEST // 10 + 1) / max(1, len(rows))
-    names = [f"{10 * k}-{10 * k + 9}" if k < _LONGEST // 10 else f"{_LONGEST}+" for k in range(len(full))]
+    group = np.minimum(length // 10, _MAX_LENGTH // 10)
+    full = np.bincount(group, minlength=_MAX_LENGTH // 10 + 1) / len(codes)
+    chosen = np.bincount(group[rows], minlength=_MAX_LENGTH // 10 + 1) / max(1, len(rows))
+    names = [f"{10 * k}-{10 * k + 9}" if k < _MAX_LENGTH // 10 else f"{_MAX_LENGTH}+" for k in range(len(full))]
     return tuple(Share(*row) for row in zip(names, chosen.tolist(), full.tolist(), strict=True) if row[2] > 0)
 
 
-def effect(selection: Selection) -> str:
+def describe_effect(selection: Selection) -> str:
     """Return in words which conclusions the selection allows."""
-    method, _ = lookup(parse_spec(selection.method).name)
+    method, _ = find_method(parse_spec(selection.method).name)
     if len(selection) == selection.population and selection.systems is None:
         if selection.design.within is not None:
             return "all items of the first selection are chosen: estimates are about those"
@@ -166,7 +166,7 @@ def _within_fixed(selection: Selection) -> bool:
     return selection.design.within is not None and selection.population == selection.design.first_stage
 
 
-def _notes(selection: Selection) -> tuple[str, ...]:
+def _write_notes(selection: Selection) -> tuple[str, ...]:
     notes = []
     details = selection.details
     if "auto" in details:
@@ -184,8 +184,10 @@ def _notes(selection: Selection) -> tuple[str, ...]:
         notes.append(f"within a first selection of {selection.design.first_stage} by {selection.design.within}{stages}")
     if "waves" in details:
         *_, last, wave = details["waves"]
-        asked = wave["size"] - last["size"]
-        drawn = f"{wave['drawn']} items" if wave["drawn"] == asked else f"{wave['drawn']} items ({asked} expected)"
+        requested = wave["size"] - last["size"]
+        drawn = (
+            f"{wave['drawn']} items" if wave["drawn"] == requested else f"{wave['drawn']} items ({requested} expected)"
+        )
         notes.append(f"wave {len(details['waves'])} adds {drawn} to {len(selection) - wave['drawn']}, which come first")
     if "draws" in details:
         notes.append(f"best of {details['draws']} draws by a metric: known probabilities are given up")

@@ -15,8 +15,8 @@ from aliquot.core.registry import strip_parentheses
 from aliquot.core.selection import Design
 from aliquot.errors import AliquotWarning, OptionError
 from aliquot.sampling.budgets import Budget
-from aliquot.sampling.drawing_order import drawing_order, reordered
-from aliquot.sampling.methods import Drawn, Method, Subset, all_methods
+from aliquot.sampling.drawing_order import drawing_order, sort_for_drawing
+from aliquot.sampling.methods import DesignDraw, Method, Subset, all_methods
 from aliquot.stats.allocation import equal_allocation, round_allocation, water_fill
 from aliquot.stats.arrays import FloatArray, IntArray, encode_labels, group_means, group_sums, is_constant
 from aliquot.stats.subset_search import knapsack
@@ -43,14 +43,14 @@ def documents_as_items(evalset: EvalSet, codes: IntArray) -> EvalSet:
     )
 
 
-def expanded(documents: IntArray, codes: IntArray) -> tuple[IntArray, IntArray]:
+def expand_documents(documents: IntArray, codes: IntArray) -> tuple[IntArray, IntArray]:
     """Rows of the items of these documents, document after document, and for each the document's place in the list."""
     order = np.argsort(codes, kind="stable")
     sizes = np.bincount(codes)
     starts = np.cumsum(sizes) - sizes
     rows = [order[starts[code] : starts[code] + sizes[code]] for code in documents]
-    at = np.repeat(np.arange(len(documents)), sizes[documents])
-    return (np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)), at
+    places = np.repeat(np.arange(len(documents)), sizes[documents])
+    return (np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)), places
 
 
 # -- spending a budget on utilities -----------------------------------------------------------------------------------
@@ -60,59 +60,61 @@ _OFFSET = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Taken:
+class BudgetedRows:
     """The chosen rows, best first, and how far the choice may be from the best there is."""
 
     rows: IntArray
     gap: float = 0.0
 
 
-def take(
+def choose_by_utility(
     utility: FloatArray, budget: Budget, cost: FloatArray | None, groups: IntArray | None, rng: np.random.Generator
-) -> Taken:
+) -> BudgetedRows:
     """Choose rows by utility (NaN last) within the budget, in equal shares of the groups where there are any.
 
     Ties are broken at random: the first items of a file are often one document.
     """
-    known = np.where(np.isfinite(utility), utility, -np.inf)
-    order = np.lexsort((rng.random(len(known)), -known))
+    filled = np.where(np.isfinite(utility), utility, -np.inf)
+    order = np.lexsort((rng.random(len(filled)), -filled))
     if groups is not None:
-        return _by_group(known, budget, cost, groups, order)
+        return _choose_by_group(filled, budget, cost, groups, order)
     if cost is None or budget.amount is None:
-        return Taken(order[: budget.n])
-    return _by_cost(known, budget.amount, cost, order)
+        return BudgetedRows(order[: budget.n])
+    return _choose_by_cost(filled, budget.amount, cost, order)
 
 
-def _by_cost(utility: FloatArray, amount: float, cost: FloatArray, order: IntArray) -> Taken:
-    result = knapsack(positive(utility), cost, amount)
+def _choose_by_cost(utility: FloatArray, amount: float, cost: FloatArray, order: IntArray) -> BudgetedRows:
+    result = knapsack(shift_positive(utility), cost, amount)
     chosen = np.zeros(len(utility), dtype=bool)
     chosen[result.chosen] = True
-    return Taken(order[chosen[order]], result.gap)
+    return BudgetedRows(order[chosen[order]], result.gap)
 
 
-def positive(utility: FloatArray) -> FloatArray:
+def shift_positive(utility: FloatArray) -> FloatArray:
     """Shift utilities to be positive for the knapsack: the least useful item is still worth a fifth of the range.
 
     Without it a knapsack would leave money unspent; unknown utilities (-inf) are worth almost nothing.
     """
-    known = utility[np.isfinite(utility)]
-    if not len(known) or is_constant(known):
+    present = utility[np.isfinite(utility)]
+    if not len(present) or is_constant(present):
         return np.where(np.isfinite(utility), 1.0, 1e-6)
-    spread = known.max() - known.min()
-    return np.where(np.isfinite(utility), (utility - known.min()) / spread + _OFFSET, 1e-6)
+    spread = present.max() - present.min()
+    return np.where(np.isfinite(utility), (utility - present.min()) / spread + _OFFSET, 1e-6)
 
 
-def _by_group(utility: FloatArray, budget: Budget, cost: FloatArray | None, groups: IntArray, order: IntArray) -> Taken:
+def _choose_by_group(
+    utility: FloatArray, budget: Budget, cost: FloatArray | None, groups: IntArray, order: IntArray
+) -> BudgetedRows:
     """Equal budgets for all groups; a group too small gives its rest back."""
     chosen, gap = np.zeros(len(utility), dtype=bool), 0.0
-    for members, own, price in _group_budgets(groups, budget, cost):
-        if price is None or own.amount is None:
-            chosen[order[groups[order] == groups[members[0]]][: own.n]] = True
+    for members, group_budget, price in _group_budgets(groups, budget, cost):
+        if price is None or group_budget.amount is None:
+            chosen[order[groups[order] == groups[members[0]]][: group_budget.n]] = True
         else:
-            result = knapsack(positive(utility)[members], price, own.amount)
+            result = knapsack(shift_positive(utility)[members], price, group_budget.amount)
             chosen[members[result.chosen]] = True
             gap = max(gap, result.gap)
-    return Taken(order[chosen[order]], gap)
+    return BudgetedRows(order[chosen[order]], gap)
 
 
 def _group_budgets(
@@ -122,7 +124,7 @@ def _group_budgets(
     if cost is None or budget.amount is None:
         sizes = np.bincount(groups)
         counts = round_allocation(equal_allocation(sizes, budget.n), sizes, budget.n)
-        return [(np.flatnonzero(groups == at), Budget(int(n)), None) for at, n in enumerate(counts) if n]
+        return [(np.flatnonzero(groups == code), Budget(int(n)), None) for code, n in enumerate(counts) if n]
     totals = group_sums(groups, cost)
     amounts = water_fill(np.ones(len(totals)), totals, budget.amount)
     parts = [np.flatnonzero(groups == group) for group in range(len(totals))]
@@ -132,14 +134,14 @@ def _group_budgets(
     ]
 
 
-def take_documents(
+def choose_documents(
     utility: FloatArray,
     budget: Budget,
     cost: FloatArray | None,
     documents: IntArray,
     groups: IntArray | None,
     rng: np.random.Generator,
-) -> Taken:
+) -> BudgetedRows:
     """Choose whole documents: a document's utility is the mean of its items', its cost the sum."""
     codes = np.unique(documents, return_inverse=True)[1]
     means = group_means(codes, utility)
@@ -148,9 +150,9 @@ def take_documents(
     of_document = None
     if groups is not None:
         of_document = groups[np.unique(codes, return_index=True)[1]]
-    taken = take(means, spend, group_sums(codes, each), of_document, rng)
-    rows = [np.flatnonzero(codes == code) for code in taken.rows]
-    return Taken(np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64), taken.gap)
+    choice = choose_by_utility(means, spend, group_sums(codes, each), of_document, rng)
+    rows = [np.flatnonzero(codes == code) for code in choice.rows]
+    return BudgetedRows(np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64), choice.gap)
 
 
 # -- the three kinds of method ----------------------------------------------------------------------------------------
@@ -172,7 +174,7 @@ class Task:
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class ChosenRows:
     """Rows of the task's items in order, and what belongs to them (None where it does not apply)."""
 
     rows: IntArray
@@ -186,18 +188,18 @@ class Chosen:
     population: int = 0
 
 
-def choose_rows(task: Task, *, matching: bool) -> Chosen:
+def choose_rows(task: Task, *, matching: bool) -> ChosenRows:
     """Let the method choose among the items in the order of their ids; the rows it gives are those of the task."""
-    reading = task.unit == "document" or _takes_runs(task.method, task.given)
+    reading = task.unit == "document" or _draws_runs(task.method, task.given)
     order = drawing_order(task.evalset, reading=reading)
     if order is None:
         return _choose_rows(task, matching=matching)
-    evalset = reordered(task.evalset, reading=reading)
+    evalset = sort_for_drawing(task.evalset, reading=reading)
     chosen = _choose_rows(
         replace(
             task,
             evalset=evalset,
-            seen=evalset if task.seen is task.evalset else reordered(task.seen, reading=reading),
+            seen=evalset if task.seen is task.evalset else sort_for_drawing(task.seen, reading=reading),
             cost=None if task.cost is None else task.cost[order],
             groups=None if task.groups is None else encode_labels(task.groups[order].tolist()),
         ),
@@ -206,41 +208,41 @@ def choose_rows(task: Task, *, matching: bool) -> Chosen:
     return replace(chosen, rows=order[chosen.rows])
 
 
-def _takes_runs(method: Method, given: Mapping[str, Any]) -> bool:
+def _draws_runs(method: Method, parameters: Mapping[str, Any]) -> bool:
     """Whether a design takes runs of items or whole documents, itself or through the design it draws by."""
     if "documents" in method.needs:
         return True
-    by = method.bind(given).get("by") if "by" in given else None
-    behind = None if by is None else all_methods().get(strip_parentheses(str(by)).partition(":")[0])
-    return behind is not None and "documents" in behind.needs
+    by = method.bind(parameters).get("by") if "by" in parameters else None
+    base = None if by is None else all_methods().get(strip_parentheses(str(by)).partition(":")[0])
+    return base is not None and "documents" in base.needs
 
 
-def _choose_rows(task: Task, *, matching: bool) -> Chosen:
+def _choose_rows(task: Task, *, matching: bool) -> ChosenRows:
     """Let the method choose: a utility within the constraints, a subset method, or a design."""
     if task.method.kind != "design" and not matching:
         raise OptionError(f"'{task.method.name}' chooses the same items for all systems; non-matching is for designs")
     if task.method.kind == "utility":
-        return _by_utility(task)
+        return _run_utility(task)
     if task.method.kind == "subset":
-        return _by_subset(task)
-    return _by_design(task) if matching else _for_each_system(task)
+        return _run_subset(task)
+    return _run_design(task) if matching else _run_for_each_system(task)
 
 
-def _by_utility(task: Task) -> Chosen:
+def _run_utility(task: Task) -> ChosenRows:
     utility: FloatArray = task.method.run(task.seen, task.given, rng=task.rng)
     unknown = int((~np.isfinite(utility)).sum())
     if unknown:
         warnings.warn(
             f"{unknown} of {len(utility)} items lack what '{task.method.name}' needs: they come last", AliquotWarning, 2
         )
-    known = utility[np.isfinite(utility)]
-    if len(known) > 1 and is_constant(known):
+    present = utility[np.isfinite(utility)]
+    if len(present) > 1 and is_constant(present):
         warnings.warn(f"'{task.method.name}' finds all items equally useful: the choice is random", AliquotWarning, 2)
     if task.unit == "document":
-        taken = take_documents(utility, task.budget, task.cost, _document_codes(task), task.groups, task.rng)
+        choice = choose_documents(utility, task.budget, task.cost, _document_codes(task), task.groups, task.rng)
     else:
-        taken = take(utility, task.budget, task.cost, task.groups, task.rng)
-    return Chosen(taken.rows, utility=utility[taken.rows], details={"gap": taken.gap} if taken.gap else {})
+        choice = choose_by_utility(utility, task.budget, task.cost, task.groups, task.rng)
+    return ChosenRows(choice.rows, utility=utility[choice.rows], details={"gap": choice.gap} if choice.gap else {})
 
 
 def _document_codes(task: Task) -> IntArray:
@@ -250,7 +252,7 @@ def _document_codes(task: Task) -> IntArray:
     return codes
 
 
-def _by_subset(task: Task) -> Chosen:
+def _run_subset(task: Task) -> ChosenRows:
     if task.cost is not None or task.unit == "document":
         raise OptionError(
             f"'{task.method.name}' chooses a number of items; use a utility or a design with --cost or --unit document"
@@ -258,77 +260,81 @@ def _by_subset(task: Task) -> Chosen:
     rows, weights, details = [], [], {}
     n = len(task.evalset)
     everything = [(np.arange(n), Budget(min(task.budget.n, n)), None)]
-    for members, own, _ in everything if task.groups is None else _group_budgets(task.groups, task.budget, None):
-        part: Subset = task.method.run(take_rows(task.seen, members), task.given, n=own.n, rng=task.rng)
+    for members, group_budget, _ in (
+        everything if task.groups is None else _group_budgets(task.groups, task.budget, None)
+    ):
+        part: Subset = task.method.run(take_rows(task.seen, members), task.given, n=group_budget.n, rng=task.rng)
         rows.append(members[part.rows])
         weights.append(part.weight)
         details = dict(part.details)
     weight = None if any(w is None for w in weights) else np.concatenate([w for w in weights if w is not None])
-    return Chosen(np.concatenate(rows), weight=weight, details=details)
+    return ChosenRows(np.concatenate(rows), weight=weight, details=details)
 
 
-def _by_design(task: Task) -> Chosen:
+def _run_design(task: Task) -> ChosenRows:
     if task.unit == "document":
-        return _by_document_design(task)
+        return _run_document_design(task)
     if task.groups is None:
-        drawn = _drawn(task, task.seen, task.budget, task.cost)
+        drawn = _draw(task, task.seen, task.budget, task.cost)
         return _from_drawn(drawn, np.arange(len(task.evalset)))
     parts = [
-        _from_drawn(_drawn(task, _group(task.seen, members), budget, cost), members)
+        _from_drawn(_draw(task, _take_group(task.seen, members), budget, cost), members)
         for members, budget, cost in _group_budgets(task.groups, task.budget, task.cost)
     ]
-    return _merged(parts, len(task.evalset))
+    return _merge_groups(parts, len(task.evalset))
 
 
-def _group(evalset: EvalSet, members: IntArray) -> EvalSet:
+def _take_group(evalset: EvalSet, members: IntArray) -> EvalSet:
     """A group's items as a set of its own, made once for all draws of a replay."""
     return evalset.derived(f"rows {members.tobytes().hex()}", lambda whole: take_rows(whole, members))
 
 
-def _drawn(
+def _draw(
     task: Task, evalset: EvalSet, budget: Budget, cost: FloatArray | None, mass: FloatArray | None = None
-) -> Drawn:
+) -> DesignDraw:
     """Draw; a cost budget is kept in expectation. `mass` is the number of items of each unit (document)."""
     n = budget.n
     if cost is not None and budget.amount is not None:
         n = max(1, min(evalset.n_items, int(budget.amount / cost.mean() + 1e-9)))
-    drawn: Drawn = task.method.run(evalset, task.given, n=n, rng=task.rng, cost=cost, amount=budget.amount, mass=mass)
+    drawn: DesignDraw = task.method.run(
+        evalset, task.given, n=n, rng=task.rng, cost=cost, amount=budget.amount, mass=mass
+    )
     return drawn
 
 
-def _from_drawn(drawn: Drawn, members: IntArray) -> Chosen:
-    return Chosen(
+def _from_drawn(drawn: DesignDraw, members: IntArray) -> ChosenRows:
+    return ChosenRows(
         members[drawn.rows],
         probability=None if drawn.probability is None else drawn.probability[drawn.rows],
         stratum=None if drawn.stratum is None else drawn.stratum[drawn.rows],
-        design=_covering(drawn),
+        design=_record_coverage(drawn),
         details=drawn.details,
         population=len(members),
     )
 
 
-def _covering(drawn: Drawn) -> Design:
+def _record_coverage(drawn: DesignDraw) -> Design:
     """Return the design with the share of items that have a probability above 0."""
     if drawn.probability is None:
         return drawn.design
     return replace(drawn.design, coverage=float((drawn.probability > 0).mean()))
 
 
-def _merged(parts: list[Chosen], population: int) -> Chosen:
+def _merge_groups(parts: list[ChosenRows], population: int) -> ChosenRows:
     probabilities = [part.probability for part in parts]
-    known = [p for p in probabilities if p is not None]
+    present = [p for p in probabilities if p is not None]
     stratum = np.concatenate([np.full(len(part.rows), group) for group, part in enumerate(parts)])
     coverage = sum(part.population * part.design.coverage for part in parts) / population
-    return Chosen(
+    return ChosenRows(
         np.concatenate([part.rows for part in parts]),
-        probability=np.concatenate(known) if len(known) == len(parts) else None,
+        probability=np.concatenate(present) if len(present) == len(parts) else None,
         stratum=stratum,
         design=replace(parts[0].design, variance="stratified", coverage=coverage if coverage < 1 - 1e-12 else 1.0),
         details=dict(parts[0].details) | {"balance": len(parts)},
     )
 
 
-def _by_document_design(task: Task) -> Chosen:
+def _run_document_design(task: Task) -> ChosenRows:
     """Run the design on documents as items; every item has its document's probability."""
     codes = _document_codes(task)
     by_document = task.method.name == "stratified" and task.given.get("bins", "document") == "document"
@@ -342,15 +348,15 @@ def _by_document_design(task: Task) -> Chosen:
     lengths = np.bincount(codes).astype(np.float64)
     cost = lengths if task.cost is None else group_sums(codes, task.cost)
     amount = float(task.budget.n) if task.budget.amount is None else task.budget.amount
-    chosen = _from_drawn(_drawn(task, units, Budget(len(lengths), amount), cost, lengths), np.arange(len(lengths)))
-    rows, unit_at = expanded(chosen.rows, codes)
+    chosen = _from_drawn(_draw(task, units, Budget(len(lengths), amount), cost, lengths), np.arange(len(lengths)))
+    rows, unit_at = expand_documents(chosen.rows, codes)
     probability = None if chosen.probability is None else chosen.probability[unit_at]
-    return Chosen(
+    return ChosenRows(
         rows, probability=probability, design=replace(chosen.design, variance="clustered"), details=chosen.details
     )
 
 
-def _for_each_system(task: Task) -> Chosen:
+def _run_for_each_system(task: Task) -> ChosenRows:
     """Draw independently for each system; the probability recorded is that of an item for one system."""
     if task.unit == "document" or task.groups is not None:
         raise OptionError("non-matching draws cannot be combined with --unit document or --balance")
@@ -359,15 +365,15 @@ def _for_each_system(task: Task) -> Chosen:
     probability: FloatArray | None = None
     systems_of: dict[int, list[str]] = {}
     for system in sorted(task.evalset.systems):  # by name: the order in a file depends on its first lines
-        drawn = _drawn(task, task.seen, task.budget, task.cost)
+        drawn = _draw(task, task.seen, task.budget, task.cost)
         probability = drawn.probability
         for row in drawn.rows.tolist():
             systems_of.setdefault(row, []).append(system)
     rows = np.array(list(systems_of), dtype=np.int64)
-    return Chosen(
+    return ChosenRows(
         rows,
         probability=None if probability is None else probability[rows],
         systems=tuple(tuple(names) for names in systems_of.values()),
-        design=_covering(drawn),
+        design=_record_coverage(drawn),
         details=dict(drawn.details) | {"matching": False},
     )

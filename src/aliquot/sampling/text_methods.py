@@ -66,13 +66,13 @@ def _filled_texts(evalset: EvalSet, systems: Sequence[str] | None = None) -> lis
 def _mean_inner_products(texts: list[tuple[str | None, ...]], model: str) -> FloatArray:
     """Mean of e_a . e_b over pairs: (|sum e|^2 - sum |e|^2) / (m (m - 1)) without visiting the pairs."""
     vectors = embed([text for row in texts for text in row if text is not None], model)
-    item = np.array([at for at, row in enumerate(texts) for text in row if text is not None], dtype=np.int64)
+    item = np.array([index for index, row in enumerate(texts) for text in row if text is not None], dtype=np.int64)
     total = np.zeros((len(texts), vectors.shape[1]))
     np.add.at(total, item, vectors)
-    own = np.bincount(item, weights=(vectors**2).sum(axis=1), minlength=len(texts))
+    squares = np.bincount(item, weights=(vectors**2).sum(axis=1), minlength=len(texts))
     count = np.bincount(item, minlength=len(texts))
     pairs = count * (count - 1)
-    return np.where(pairs > 0, ((total**2).sum(axis=1) - own) / np.maximum(pairs, 1), np.nan)
+    return np.where(pairs > 0, ((total**2).sum(axis=1) - squares) / np.maximum(pairs, 1), np.nan)
 
 
 @subset(
@@ -101,8 +101,8 @@ def kmeans(
     from sklearn.cluster import KMeans  # noqa: PLC0415  (slow to import)
 
     fit = KMeans(min(n, distinct), n_init=3, random_state=int(rng.integers(2**31))).fit(vectors)
-    rows = _nearest(vectors, fit.cluster_centers_, fit.labels_)
-    rows = _topped_up(rows, lambda row: ((vectors - vectors[row]) ** 2).sum(axis=1), n)
+    rows = _nearest_members(vectors, fit.cluster_centers_, fit.labels_)
+    rows = _top_up(rows, lambda row: ((vectors - vectors[row]) ** 2).sum(axis=1), n)
     weight = np.bincount(fit.labels_)[fit.labels_[rows]].astype(np.float64)
     shared = np.bincount(fit.labels_[rows], minlength=len(fit.cluster_centers_))[fit.labels_[rows]]
     return Subset(rows, weight / shared if weighted else None)
@@ -118,7 +118,7 @@ def _item_vectors(evalset: EvalSet, features: str, model: str) -> FloatArray:
     return means
 
 
-def _nearest(vectors: FloatArray, centres: FloatArray, labels: IntArray) -> IntArray:
+def _nearest_members(vectors: FloatArray, centres: FloatArray, labels: IntArray) -> IntArray:
     """For each cluster the member nearest to its centre."""
     distance = ((vectors - centres[labels]) ** 2).sum(axis=1)
     order = np.lexsort((distance, labels))
@@ -126,7 +126,7 @@ def _nearest(vectors: FloatArray, centres: FloatArray, labels: IntArray) -> IntA
     return np.sort(order[first])
 
 
-def _topped_up(rows: IntArray, squared: Callable[[int], FloatArray], n: int) -> IntArray:
+def _top_up(rows: IntArray, squared: Callable[[int], FloatArray], n: int) -> IntArray:
     """Add the items farthest from all chosen ones until there are n: duplicate texts leave fewer clusters than n.
 
     `squared` gives the squared distances of all items from one.
@@ -163,7 +163,7 @@ def diffuse(evalset: EvalSet, *, n: int, model: str = DEFAULT_MODEL) -> Subset:
     """
     if n >= evalset.n_items:
         return Subset(np.arange(evalset.n_items))
-    by_name = [evalset.systems[at] for at in np.argsort(evalset.systems)]
+    by_name = [evalset.systems[column] for column in np.argsort(evalset.systems)]
     memory.require_memory(
         4 * 8.0 * evalset.n_items**2 / 2,
         f"diffuse: distances between all {evalset.n_items} items",
@@ -198,4 +198,4 @@ def distance_medoids(vectors: FloatArray, n: int) -> IntArray:
     within = np.array([row[labels == label].sum() for row, label in zip(table, labels, strict=True)])
     order = np.lexsort((within, labels))
     medoids = np.sort(order[np.unique(labels[order], return_index=True)[1]])
-    return _topped_up(medoids, lambda row: table[row], n)
+    return _top_up(medoids, lambda row: table[row], n)

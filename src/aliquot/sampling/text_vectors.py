@@ -35,7 +35,7 @@ _PATIENCE = 10.0  # seconds to wait for another process that writes the cache
 SHINGLE = 6
 HASHES = 24
 BAND = 4
-SIMILAR = 0.8
+MIN_SIMILARITY = 0.8
 """Estimated Jaccard similarity from which a source counts as a near duplicate."""
 
 _CHUNK = 1 << 13
@@ -51,7 +51,7 @@ def embed(texts: Sequence[str], model: str = DEFAULT_MODEL) -> FloatArray:
     """
     distinct = list(dict.fromkeys(texts))
     vectors = _ngram_vectors(tuple(distinct)) if model == NGRAMS else _cached_vectors(distinct, model)
-    place = {text: at for at, text in enumerate(distinct)}
+    place = {text: row for row, text in enumerate(distinct)}
     return vectors[[place[text] for text in texts]]
 
 
@@ -68,8 +68,8 @@ def _ngram_vectors(texts: tuple[str, ...]) -> FloatArray:
     from sklearn.preprocessing import normalize  # noqa: PLC0415  (slow to import)
 
     counts = TfidfVectorizer(analyzer="char_wb", ngram_range=(1, 4), sublinear_tf=True).fit_transform(texts)
-    few = len(texts) <= 2 * _DIMENSIONS or counts.shape[1] <= _DIMENSIONS  # nothing to gain, and much to lose
-    dense = counts.toarray() if few else TruncatedSVD(_DIMENSIONS, random_state=0).fit_transform(counts)
+    is_small = len(texts) <= 2 * _DIMENSIONS or counts.shape[1] <= _DIMENSIONS  # nothing to gain, and much to lose
+    dense = counts.toarray() if is_small else TruncatedSVD(_DIMENSIONS, random_state=0).fit_transform(counts)
     return np.asarray(normalize(dense), dtype=np.float64)
 
 
@@ -77,27 +77,27 @@ def _cached_vectors(texts: list[str], model: str) -> FloatArray:
     """Embed what the cache lacks; a cache that cannot be used costs time and a note, never the result."""
     store = cache_folder() / "embeddings" / f"{_file_name(model)}.sqlite"
     keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
-    known = _stored(store, keys)
-    missing = [at for at, key in enumerate(keys) if key not in known]
+    vectors = _read_cache(store, keys)
+    missing = [row for row, key in enumerate(keys) if key not in vectors]
     if missing:
-        fresh = _encode([texts[at] for at in missing], model)
-        rows = [(keys[at], fresh[order].tobytes()) for order, at in enumerate(missing)]
-        known.update(rows)
-        if len({len(vector) for vector in known.values()}) > 1:  # another version of the encoder wrote the others
+        fresh = _encode_texts([texts[row] for row in missing], model)
+        rows = [(keys[row], fresh[order].tobytes()) for order, row in enumerate(missing)]
+        vectors.update(rows)
+        if len({len(vector) for vector in vectors.values()}) > 1:  # another version of the encoder wrote the others
             warnings.warn(f"{store}: holds vectors of another length; it is made anew", AliquotWarning, 2)
             store.unlink(missing_ok=True)
             return _cached_vectors(texts, model)
-        _keep(store, rows)
-    return np.stack([np.frombuffer(known[key], dtype=np.float32) for key in keys]).astype(np.float64)
+        _write_cache(store, rows)
+    return np.stack([np.frombuffer(vectors[key], dtype=np.float32) for key in keys]).astype(np.float64)
 
 
-def _stored(store: Path, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+def _read_cache(store: Path, keys: Sequence[bytes]) -> dict[bytes, bytes]:
     """The vectors that the cache has; none where it is damaged or locked."""
     if not store.exists():
         return {}
     try:
         with closing(sqlite3.connect(store, timeout=_PATIENCE)) as database:
-            found = {key: row[0] for key in keys if (row := _fetch(database, key)) is not None}
+            rows = {key: row[0] for key in keys if (row := _fetch_vector(database, key)) is not None}
     except sqlite3.Error as error:
         if isinstance(error, sqlite3.OperationalError):  # locked, or not to be opened: leave it as it is
             warnings.warn(
@@ -108,14 +108,14 @@ def _stored(store: Path, keys: Sequence[bytes]) -> dict[bytes, bytes]:
             with suppress(OSError):
                 store.unlink()
         return {}
-    return {key: vector for key, vector in found.items() if _is_vector(vector)}
+    return {key: vector for key, vector in rows.items() if _is_vector(vector)}
 
 
 def _is_vector(stored: object) -> bool:
     return isinstance(stored, bytes) and len(stored) > 0 and len(stored) % 4 == 0
 
 
-def _keep(store: Path, rows: Sequence[tuple[bytes, bytes]]) -> None:
+def _write_cache(store: Path, rows: Sequence[tuple[bytes, bytes]]) -> None:
     try:
         store.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(store, timeout=_PATIENCE)) as database, database:
@@ -127,7 +127,7 @@ def _keep(store: Path, rows: Sequence[tuple[bytes, bytes]]) -> None:
         )
 
 
-def _fetch(database: sqlite3.Connection, key: bytes) -> tuple[bytes] | None:
+def _fetch_vector(database: sqlite3.Connection, key: bytes) -> tuple[bytes] | None:
     row: tuple[bytes] | None = database.execute("SELECT vector FROM vectors WHERE key = ?", (key,)).fetchone()
     return row
 
@@ -138,7 +138,7 @@ def _file_name(model: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', Path(model).name)}-{digest}"
 
 
-def _encode(texts: list[str], model: str) -> np.ndarray:
+def _encode_texts(texts: list[str], model: str) -> np.ndarray:
     if find_spec("sentence_transformers") is None:
         raise MissingExtraError(
             "sentence embeddings need the extra: pip install 'aliquot[embed]' (without a GPU, install a CPU build of "
@@ -175,19 +175,19 @@ def hashed_vectors(texts: list[str], model: str) -> NDArray[np.float32]:
 # -- near duplicates --------------------------------------------------------------------------------------------------
 
 
-def signatures(texts: pl.Series) -> NDArray[np.uint32]:
+def minhash_signatures(texts: pl.Series) -> NDArray[np.uint32]:
     """Min-hashes of each text's shingles of six characters, whatever the script; a shorter text is one shingle.
 
-    >>> a, b, c = signatures(pl.Series(["the cat sat on the mat", "the cat sat on the mat.", "a dog"]))
+    >>> a, b, c = minhash_signatures(pl.Series(["the cat sat on the mat", "the cat sat on the mat.", "a dog"]))
     >>> bool((a == b).mean() > 0.8 and (a == c).mean() < 0.2)
     True
     """
     padded = texts.fill_null("").str.pad_end(SHINGLE)
-    parts = [_signatures(padded.slice(start, _CHUNK)) for start in range(0, len(padded), _CHUNK)]
+    parts = [_minhash_chunk(padded.slice(start, _CHUNK)) for start in range(0, len(padded), _CHUNK)]
     return np.concatenate(parts) if parts else np.zeros((0, HASHES), dtype=np.uint32)
 
 
-def _signatures(texts: pl.Series) -> NDArray[np.uint32]:
+def _minhash_chunk(texts: pl.Series) -> NDArray[np.uint32]:
     lengths = texts.str.len_chars().to_numpy().astype(np.int64)
     letters = np.frombuffer("".join(texts.to_list()).encode("utf-32-le"), dtype=np.uint32).astype(np.uint64)
     rolled = np.zeros(len(letters) - SHINGLE + 1, dtype=np.uint64)
@@ -200,36 +200,38 @@ def _signatures(texts: pl.Series) -> NDArray[np.uint32]:
     inside = np.repeat(starts - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
     shingles = rolled[inside]
     firsts = np.cumsum(counts) - counts
-    found = np.empty((len(texts), HASHES), dtype=np.uint32)
-    for at, (factor, summand) in enumerate(_CONSTANTS):
+    hashes = np.empty((len(texts), HASHES), dtype=np.uint32)
+    for column, (factor, summand) in enumerate(_CONSTANTS):
         mixed = (shingles * factor + summand) >> np.uint64(32)
-        found[:, at] = np.minimum.reduceat(mixed, firsts).astype(np.uint32)
-    return found
+        hashes[:, column] = np.minimum.reduceat(mixed, firsts).astype(np.uint32)
+    return hashes
 
 
-def near_duplicates(found: NDArray[np.uint32], similar: float = SIMILAR) -> BoolArray:
+def near_duplicates(hashes: NDArray[np.uint32], min_similarity: float = MIN_SIMILARITY) -> BoolArray:
     """Mark the rows that almost repeat an earlier row.
 
-    >>> near_duplicates(signatures(pl.Series(["a long enough text", "b", "a long enough text"]))).tolist()
+    >>> near_duplicates(minhash_signatures(pl.Series(["a long enough text", "b", "a long enough text"]))).tolist()
     [False, False, True]
     """
-    repeated = np.zeros(len(found), dtype=np.bool_)
-    least = int(np.ceil(similar * HASHES))
+    repeated = np.zeros(len(hashes), dtype=np.bool_)
+    min_equal = int(np.ceil(min_similarity * HASHES))
     for first in range(0, HASHES, BAND):
-        keys = np.zeros(len(found), dtype=np.uint64)
+        keys = np.zeros(len(hashes), dtype=np.uint64)
         for column in range(first, first + BAND):
-            keys = (keys ^ found[:, column].astype(np.uint64)) * _PRIME
+            keys = (keys ^ hashes[:, column].astype(np.uint64)) * _PRIME
             keys ^= keys >> np.uint64(31)
-        later, leader, before = _pairs(keys)
+        later, leader, before = _find_repeats(keys)
         for start in range(0, len(later), 1 << 16):
             cut = slice(start, start + (1 << 16))
-            own = found[later[cut]]
-            alike = np.maximum((own == found[leader[cut]]).sum(axis=1), (own == found[before[cut]]).sum(axis=1))
-            repeated[later[cut][alike >= least]] = True
+            later_hashes = hashes[later[cut]]
+            alike = np.maximum(
+                (later_hashes == hashes[leader[cut]]).sum(axis=1), (later_hashes == hashes[before[cut]]).sum(axis=1)
+            )
+            repeated[later[cut][alike >= min_equal]] = True
     return repeated
 
 
-def _pairs(keys: NDArray[np.uint64]) -> tuple[IntArray, IntArray, IntArray]:
+def _find_repeats(keys: NDArray[np.uint64]) -> tuple[IntArray, IntArray, IntArray]:
     """Rows whose key stands in an earlier row, the first row with that key, and the last one before."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]

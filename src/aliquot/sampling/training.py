@@ -22,8 +22,8 @@ from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.proxies import standard_metric
 from aliquot.sampling.item_scores import row_mean, row_variance, system_means
-from aliquot.sampling.source_features import UNSEEN, Known, dense_features, languages_of, standardised
-from aliquot.sampling.source_model import Trees, apply_trees, trees_of
+from aliquot.sampling.source_features import UNSEEN, FeatureVocabulary, dense_features, languages_of, scale_features
+from aliquot.sampling.source_model import Trees, apply_trees, extract_trees
 from aliquot.sampling.text_methods import diversity
 from aliquot.sampling.text_vectors import NGRAMS, embed
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, is_constant
@@ -48,7 +48,7 @@ from aliquot.stats.text_features import (
 
 TARGETS = ("metric_avg", "metric_var", "metric_cons", "diversity", "irt_diffdisc", "residual")
 _RIDGE = 1.0
-_FEWEST = 2
+_MIN_SYSTEMS = 2
 
 
 def item_target(evalset: EvalSet, target: str, *, metric: str | None = None, human: str | None = None) -> FloatArray:
@@ -65,12 +65,12 @@ def item_target(evalset: EvalSet, target: str, *, metric: str | None = None, hum
     if target not in TARGETS:
         raise unknown_name("target", target, TARGETS)
     if target == "diversity":
-        if evalset.outputs is None or evalset.n_systems < _FEWEST:
+        if evalset.outputs is None or evalset.n_systems < _MIN_SYSTEMS:
             raise DataError(f"{evalset.name}: the target diversity needs outputs of at least two systems (field 'tgt')")
         spread: FloatArray = diversity(evalset)
         return spread
     scores = evalset.score(metric) if metric is not None else evalset.human_score(human)
-    several = np.isfinite(scores).sum(axis=1) >= (1 if target == "metric_avg" else _FEWEST)
+    several = np.isfinite(scores).sum(axis=1) >= (1 if target == "metric_avg" else _MIN_SYSTEMS)
     if not several.any():
         raise DataError(f"{evalset.name}: no item has the scores that the target {target} needs; leave this set out")
     values = _from_scores(evalset, scores, target, metric)
@@ -87,17 +87,17 @@ def _from_scores(evalset: EvalSet, scores: FloatArray, target: str, metric: str 
     if target == "irt_diffdisc":
         fit = fit_irt(scores)
         return fit.discrimination * fit.difficulty
-    return _residual(evalset, scores, metric)
+    return _residual_target(evalset, scores, metric)
 
 
-def _residual(evalset: EvalSet, scores: FloatArray, metric: str | None) -> FloatArray:
+def _residual_target(evalset: EvalSet, scores: FloatArray, metric: str | None) -> FloatArray:
     names = [name for name in usable_metrics(evalset) if name != metric]
     if not names:
         raise DataError(f"{evalset.name}: the target residual needs an automatic metric; choose another target")
     features = np.stack([standard_metric(evalset, name) for name in names], axis=2)
     fit = pooled_ridge(features, scores, np.ones(evalset.n_items), _RIDGE)
-    left = scores - row_mean(scores.T)[None, :] - fit.left_out
-    return np.sqrt(row_mean(left**2))
+    residual = scores - row_mean(scores.T)[None, :] - fit.left_out
+    return np.sqrt(row_mean(residual**2))
 
 
 def normal_scores(values: FloatArray) -> FloatArray:
@@ -109,17 +109,17 @@ def normal_scores(values: FloatArray) -> FloatArray:
     >>> normal_scores(np.array([5.0, np.nan, 100.0, 7.0])).round(2).tolist()
     [-0.97, nan, 0.97, 0.0]
     """
-    known = np.isfinite(values)
+    present = np.isfinite(values)
     scaled = np.full(len(values), np.nan)
-    scaled[known] = ndtri((rankdata(values[known]) - 0.5) / max(1, known.sum()))
+    scaled[present] = ndtri((rankdata(values[present]) - 0.5) / max(1, present.sum()))
     return scaled
 
 
 # -- past campaigns as one table -------------------------------------------------------------------------------------
 
 
-_PARTS = 10
-FEWEST = 20
+_N_PARTS = 10
+MIN_SOURCES = 20
 _UNSEEN_AT = len(SURFACE_FEATURES)
 
 
@@ -133,7 +133,7 @@ class Corpus:
     units: IntArray  # what is kept together when a single campaign is cut into folds: documents, or single sources
     target: FloatArray  # normal scores of the target within the campaign
     lengths: FloatArray  # the baseline, source_length
-    known: Known  # domains and languages that occur
+    vocabulary: FeatureVocabulary  # domains and languages that occur
     dense: FloatArray  # features of each source; shares of unseen words are against the other parts of the corpus
     ngrams: sparse.csr_matrix  # hashed n-grams
     trained_on: tuple[tuple[str, str, int], ...]  # name, fingerprint and number of sources of each campaign
@@ -142,7 +142,7 @@ class Corpus:
         return len(self.texts)
 
 
-def corpus_of(
+def build_corpus(
     sets: Sequence[EvalSet], target: str, *, metric: str | None = None, human: str | None = None, embedding: str = ""
 ) -> Corpus:
     """Gather the sources of all campaigns that have a target."""
@@ -151,13 +151,13 @@ def corpus_of(
     domains: list[str | None] = []
     parts: list[tuple[FloatArray, FloatArray, IntArray]] = []
     trained_on = []
-    for evalset in _named_apart(sets):
+    for evalset in _number_names(sets):
         if "source" not in evalset.items.columns:
             raise DataError(f"{evalset.name}: there are no sources to learn from (field 'src'); leave this set out")
         values = item_target(evalset, target, metric=metric, human=human)
         source = evalset.items["source"].to_list()
         use = np.isfinite(values) & np.array([bool(text and text.strip()) for text in source])
-        if use.sum() < FEWEST:
+        if use.sum() < MIN_SOURCES:
             warnings.warn(f"{evalset.name}: only {use.sum()} sources with a target: left out", AliquotWarning, 3)
             continue
         rows = np.flatnonzero(use).tolist()
@@ -169,15 +169,17 @@ def corpus_of(
         parts.append((normal_scores(values[use]), source_lengths(evalset)[use], codes[use]))
         trained_on.append((evalset.name, evalset.fingerprint, len(rows)))
     if not parts:
-        raise DataError(f"no campaign has {FEWEST} sources with a target; give campaigns with human scores and sources")
-    known = _known(pairs, domains)
+        raise DataError(
+            f"no campaign has {MIN_SOURCES} sources with a target; give campaigns with human scores and sources"
+        )
+    vocabulary = _collect_vocabulary(pairs, domains)
     if embedding == NGRAMS:  # their dimensions follow from the texts at hand: those of new sources mean something else
         raise OptionError("encoder=ngrams: n-grams are features already; name a sentence-transformers model")
     vectors = embed(texts, embedding) if embedding else None
     if vectors is not None:
-        known = replace(known, dimensions=vectors.shape[1])
+        vocabulary = replace(vocabulary, dimensions=vectors.shape[1])
     cut = encode_texts(texts)
-    dense = dense_features(cut, known, empty_seen_table(), pairs, domains, vectors)
+    dense = dense_features(cut, vocabulary, empty_seen_table(), pairs, domains, vectors)
     dense[:, _UNSEEN_AT : _UNSEEN_AT + len(UNSEEN)] = _unseen_by_others(cut, texts)
     return Corpus(
         tuple(texts),
@@ -186,27 +188,27 @@ def corpus_of(
         np.concatenate([part[2] for part in parts]),
         np.concatenate([part[0] for part in parts]),
         np.concatenate([part[1] for part in parts]),
-        known,
+        vocabulary,
         dense,
         ngram_matrix(cut),
         tuple(trained_on),
     )
 
 
-def _named_apart(sets: Sequence[EvalSet]) -> list[EvalSet]:
+def _number_names(sets: Sequence[EvalSet]) -> list[EvalSet]:
     """Give campaigns of the same name numbers."""
-    seen: dict[str, int] = {}
-    found = []
+    counts: dict[str, int] = {}
+    renamed = []
     for evalset in sets:
-        seen[evalset.name] = seen.get(evalset.name, 0) + 1
-        number = seen[evalset.name]
-        found.append(evalset if number == 1 else replace(evalset, name=f"{evalset.name} #{number}"))
-    return found
+        counts[evalset.name] = counts.get(evalset.name, 0) + 1
+        number = counts[evalset.name]
+        renamed.append(evalset if number == 1 else replace(evalset, name=f"{evalset.name} #{number}"))
+    return renamed
 
 
-def _known(pairs: Sequence[str | None], domains: Sequence[str | None]) -> Known:
+def _collect_vocabulary(pairs: Sequence[str | None], domains: Sequence[str | None]) -> FeatureVocabulary:
     sides = [languages_of(pair) for pair in pairs]
-    return Known(
+    return FeatureVocabulary(
         tuple(sorted({domain for domain in domains if domain})),
         tuple(sorted({side[0] for side in sides if side[0]})),
         tuple(sorted({side[1] for side in sides if side[1]})),
@@ -215,22 +217,22 @@ def _known(pairs: Sequence[str | None], domains: Sequence[str | None]) -> Known:
 
 def _unseen_by_others(cut: EncodedTexts, texts: Sequence[str]) -> FloatArray:
     """Unseen shares of each source against nine tenths of the corpus without it; equal texts stay together."""
-    part = np.array([zlib.crc32(text.encode("utf-8", "surrogatepass")) % _PARTS for text in texts])
+    part = np.array([zlib.crc32(text.encode("utf-8", "surrogatepass")) % _N_PARTS for text in texts])
     marks = []
-    for number in range(_PARTS):
+    for number in range(_N_PARTS):
         memory = empty_seen_table()
         mark_seen(encode_texts([texts[row] for row in np.flatnonzero(part == number).tolist()]), memory)
         marks.append(memory)
     times = np.sum(marks, axis=0, dtype=np.int8)
-    found = np.zeros((cut.n, len(UNSEEN)))
-    for number in range(_PARTS):
+    shares = np.zeros((cut.n, len(UNSEEN)))
+    for number in range(_N_PARTS):
         rows = np.flatnonzero(part == number)
         if len(rows):
-            found[rows] = unseen_shares(encode_texts([texts[row] for row in rows.tolist()]), times > marks[number])
-    return found
+            shares[rows] = unseen_shares(encode_texts([texts[row] for row in rows.tolist()]), times > marks[number])
+    return shares
 
 
-def memory_of(texts: Sequence[str]) -> BoolArray:
+def remember_texts(texts: Sequence[str]) -> BoolArray:
     """What a model remembers of its training sources."""
     memory = empty_seen_table()
     mark_seen(encode_texts(texts), memory)
@@ -240,7 +242,7 @@ def memory_of(texts: Sequence[str]) -> BoolArray:
 def held_out_features(corpus: Corpus, train: IntArray, test: IntArray) -> FloatArray:
     """Features of sources that the training part never saw: unseen shares are against that part alone."""
     dense = corpus.dense[test].copy()
-    memory = memory_of([corpus.texts[row] for row in train])
+    memory = remember_texts([corpus.texts[row] for row in train])
     dense[:, _UNSEEN_AT : _UNSEEN_AT + len(UNSEEN)] = unseen_shares(
         encode_texts([corpus.texts[row] for row in test]), memory
     )
@@ -249,13 +251,13 @@ def held_out_features(corpus: Corpus, train: IntArray, test: IntArray) -> FloatA
 
 _LENGTH = SURFACE_FEATURES.index("log length")
 _FOLDS = 5
-_LEAST_SPREAD = 0.25
-_EASY = 1e-6
+_MIN_SPREAD = 0.25
+_LENGTH_PENALTY = 1e-6
 BASELINE = "source_length"
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ModelCandidate:
     """A way of fitting: penalties per source on dense features and in all on n-grams (0: none), and boosting or not."""
 
     penalty: float
@@ -273,19 +275,19 @@ class Candidate:
         return "gbm" if self.boost else "ridge"
 
 
-CAREFUL = (Candidate(20.0), Candidate(5.0), Candidate(5.0, ngrams=300.0))
+CAREFUL = (ModelCandidate(20.0), ModelCandidate(5.0), ModelCandidate(5.0, ngrams=300.0))
 FREE = (
-    Candidate(1.0),
-    Candidate(1.0, ngrams=300.0),
-    Candidate(5.0, ngrams=100.0),
-    Candidate(5.0, boost=True),
-    Candidate(5.0, ngrams=300.0, boost=True),
+    ModelCandidate(1.0),
+    ModelCandidate(1.0, ngrams=300.0),
+    ModelCandidate(5.0, ngrams=100.0),
+    ModelCandidate(5.0, boost=True),
+    ModelCandidate(5.0, ngrams=300.0, boost=True),
 )
-_CLEARLY = 2.0
+_MIN_STANDARD_ERRORS = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class CandidateFit:
     """What was fitted, on standardised features."""
 
     centre: FloatArray
@@ -295,30 +297,30 @@ class Fit:
     trees: Trees | None
 
 
-def fit(corpus: Corpus, rows: IntArray, candidate: Candidate, seed: int) -> Fit:
+def fit_candidate(corpus: Corpus, rows: IntArray, candidate: ModelCandidate, seed: int) -> CandidateFit:
     """Fit a candidate on some of the sources."""
     groups = np.unique(corpus.groups[rows], return_inverse=True)[1].astype(np.int64)
     weight = group_weights(groups)
     target, dense = corpus.target[rows], corpus.dense[rows]
     centre = np.average(dense, axis=0, weights=weight)
     inside = np.sqrt(np.average(centre_in_groups(dense, groups, weight) ** 2, axis=0, weights=weight))
-    scale = np.maximum(inside, _LEAST_SPREAD * np.sqrt(np.average((dense - centre) ** 2, axis=0, weights=weight)))
+    scale = np.maximum(inside, _MIN_SPREAD * np.sqrt(np.average((dense - centre) ** 2, axis=0, weights=weight)))
     scale = np.where(scale > 1e-12, scale, 1.0)  # a constant carries no information
-    x = standardised(dense, centre, scale)
+    x = scale_features(dense, centre, scale)
     penalty = np.full(x.shape[1], candidate.penalty * len(rows))
-    penalty[_LENGTH] = _EASY * len(rows)
+    penalty[_LENGTH] = _LENGTH_PENALTY * len(rows)
     slopes = within_group_ridge(x, target, groups, weight, penalty)
-    left = centre_in_groups(target - x @ slopes, groups, weight)
+    residual = centre_in_groups(target - x @ slopes, groups, weight)
     weights = np.zeros(0, dtype=np.float32)
     if candidate.ngrams:
-        weights = sparse_within_group_ridge(corpus.ngrams[rows], left, groups, weight, candidate.ngrams).astype(
+        weights = sparse_within_group_ridge(corpus.ngrams[rows], residual, groups, weight, candidate.ngrams).astype(
             np.float32
         )
-    grown = _boosted(x, left, weight, seed) if candidate.boost else None
-    return Fit(centre, scale, slopes, weights, grown)
+    trees = _boost_residuals(x, residual, weight, seed) if candidate.boost else None
+    return CandidateFit(centre, scale, slopes, weights, trees)
 
 
-def _boosted(x: FloatArray, left: FloatArray, weight: FloatArray, seed: int) -> Trees:
+def _boost_residuals(x: FloatArray, residual: FloatArray, weight: FloatArray, seed: int) -> Trees:
     """Shallow trees on what ridge on the dense features leaves; n-grams, where there are any, are beside them."""
     from sklearn.ensemble import GradientBoostingRegressor  # noqa: PLC0415  (slow to import)
 
@@ -332,24 +334,24 @@ def _boosted(x: FloatArray, left: FloatArray, weight: FloatArray, seed: int) -> 
         init="zero",
         random_state=seed,
     )
-    return trees_of(model.fit(x, left, sample_weight=weight))
+    return extract_trees(model.fit(x, residual, sample_weight=weight))
 
 
-def predicted(found: Fit, corpus: Corpus, rows: IntArray, dense: FloatArray) -> FloatArray:
+def predict_rows(fitted: CandidateFit, corpus: Corpus, rows: IntArray, dense: FloatArray) -> FloatArray:
     """Predictions for sources of the corpus, with their features given."""
-    x = standardised(dense, found.centre, found.scale)
-    values = x @ found.slopes
-    if len(found.ngrams):
-        values = values + corpus.ngrams[rows] @ found.ngrams
-    if found.trees is not None:
-        values = values + apply_trees(found.trees, x)
+    x = scale_features(dense, fitted.centre, fitted.scale)
+    values = x @ fitted.slopes
+    if len(fitted.ngrams):
+        values = values + corpus.ngrams[rows] @ fitted.ngrams
+    if fitted.trees is not None:
+        values = values + apply_trees(fitted.trees, x)
     return np.asarray(values, dtype=np.float64)
 
 
 # -- cross-validation ----------------------------------------------------------------------------------------------
 
 
-def folds(corpus: Corpus, seed: int) -> Iterator[tuple[str, IntArray, IntArray]]:
+def iterate_folds(corpus: Corpus, seed: int) -> Iterator[tuple[str, IntArray, IntArray]]:
     """Name, training rows and test rows: a campaign left out at a time; fifths of the documents where there is one.
 
     A source that occurs in the part left out is never trained on, in whatever campaign it stands.
@@ -362,11 +364,11 @@ def folds(corpus: Corpus, seed: int) -> Iterator[tuple[str, IntArray, IntArray]]
         labels, code = tuple(f"{corpus.names[0]}, part {k + 1}" for k in range(_FOLDS)), part[units]
     for number, label in enumerate(labels):
         test = np.flatnonzero(code == number)
-        held = {corpus.texts[row] for row in test}
+        test_texts = {corpus.texts[row] for row in test}
         train = np.array(
-            [row for row in np.flatnonzero(code != number) if corpus.texts[row] not in held], dtype=np.int64
+            [row for row in np.flatnonzero(code != number) if corpus.texts[row] not in test_texts], dtype=np.int64
         )
-        if len(test) > 2 and len(train) >= FEWEST:
+        if len(test) > 2 and len(train) >= MIN_SOURCES:
             yield label, train, test
 
 
@@ -377,13 +379,13 @@ def spearman(values: FloatArray, target: FloatArray) -> float:
     return float(np.corrcoef(rankdata(values), rankdata(target))[0, 1])
 
 
-def cross_validated(corpus: Corpus, seed: int) -> tuple[Candidate, dict[str, dict[str, float]]]:
+def cross_validate(corpus: Corpus, seed: int) -> tuple[ModelCandidate, dict[str, dict[str, float]]]:
     """Return the chosen candidate and, for each, its Spearman correlation with the target on each part left out."""
-    parts = list(folds(corpus, seed))
+    parts = list(iterate_folds(corpus, seed))
     if not parts:
         raise DataError(
             f"{len(corpus)} sources of {len(corpus.names)} campaigns are too few, or too much alike, to learn from: no "
-            f"part can be left out with {FEWEST} other sources to train on"
+            f"part can be left out with {MIN_SOURCES} other sources to train on"
         )
     dense = {label: held_out_features(corpus, train, test) for label, train, test in parts}
     scores = {BASELINE: {label: spearman(corpus.lengths[test], corpus.target[test]) for label, _, test in parts}}
@@ -391,20 +393,20 @@ def cross_validated(corpus: Corpus, seed: int) -> tuple[Candidate, dict[str, dic
     for candidate in (*CAREFUL, *FREE):
         scores[candidate.name] = {}
         for label, train, test in parts:
-            values = predicted(fit(corpus, train, candidate, seed), corpus, test, dense[label])
+            values = predict_rows(fit_candidate(corpus, train, candidate, seed), corpus, test, dense[label])
             scores[candidate.name][label] = spearman(values, corpus.target[test])
-    return chosen({c: np.array(list(scores[c.name].values())) for c in (*CAREFUL, *FREE)}), scores
+    return choose_candidate({c: np.array(list(scores[c.name].values())) for c in (*CAREFUL, *FREE)}), scores
 
 
-def chosen(found: Mapping[Candidate, FloatArray]) -> Candidate:
+def choose_candidate(scores: Mapping[ModelCandidate, FloatArray]) -> ModelCandidate:
     """The careful ridge with the best mean, or a freer candidate that is clearly better, part by part.
 
     A handful of campaigns is weak evidence for which candidate is best: taking the best mean of all lost to source
     length on campaigns never seen, while this rule gained (docs/evidence-sources.md). Clearly: by two standard errors.
     """
-    best = max(CAREFUL, key=lambda candidate: float(found[candidate].mean()))
+    best = max(CAREFUL, key=lambda candidate: float(scores[candidate].mean()))
     for candidate in FREE:
-        gain = found[candidate] - found[best]
-        if len(gain) > 1 and gain.mean() > _CLEARLY * gain.std(ddof=1) / np.sqrt(len(gain)):
+        gain = scores[candidate] - scores[best]
+        if len(gain) > 1 and gain.mean() > _MIN_STANDARD_ERRORS * gain.std(ddof=1) / np.sqrt(len(gain)):
             best = candidate
     return best

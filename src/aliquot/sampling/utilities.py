@@ -13,7 +13,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import parse_spec, strip_parentheses
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.sampling.item_scores import metric_scores, row_mean, row_variance, system_means
-from aliquot.sampling.methods import Subset, lookup, subset, utility, with_old_similarity
+from aliquot.sampling.methods import Subset, find_method, subset, translate_similarity, utility
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.correlation import accuracy_with_target, kendall_with_target, spearman_with_target
 from aliquot.stats.irt import fisher_information, fit_irt
@@ -131,13 +131,13 @@ def mixture(
     ranks: FloatArray = np.zeros(evalset.n_items)
     for text, share in zip(methods, shares, strict=True):
         spec = parse_spec(strip_parentheses(text))
-        part, implied = lookup(spec.name)
+        part, implied = find_method(spec.name)
         if part.kind != "utility":
             raise OptionError(f"mixture: '{part.name}' gives no utility; join utilities such as metric_var")
-        given: dict[str, Any] = with_old_similarity(part.name, implied | dict(spec.parameters))
+        parameters: dict[str, Any] = translate_similarity(part.name, implied | dict(spec.parameters))
         if metric is not None and "metric" in part.parameters:
-            given.setdefault("metric", metric)
-        values = part.run(evalset, given, rng=rng)
+            parameters.setdefault("metric", metric)
+        values = part.run(evalset, parameters, rng=rng)
         ranks += share * rankdata(np.where(np.isfinite(values), values, -np.inf))
     return ranks / float(shares.sum())
 
@@ -215,7 +215,7 @@ def bruteforce(
         metric: the score whose full-set ranking is to be kept.
         simulations: how many subsets to try.
     """
-    rows, values = _complete(evalset, metric, n)
+    rows, values = _complete_rows(evalset, metric, n)
     chosen, accuracy = best_random_subset(values, n, simulations, rng)
     return Subset(rows[chosen], details={"metric_spa": float(accuracy)})
 
@@ -237,12 +237,12 @@ def greedy(
         simulations: how many extensions to try in each step.
         step: how many items to add at a time.
     """
-    rows, values = _complete(evalset, metric, n)
+    rows, values = _complete_rows(evalset, metric, n)
     chosen, accuracy = greedy_subset(values, n, simulations, step, rng)
     return Subset(rows[chosen], details={"metric_spa": float(accuracy)})
 
 
-def _complete(evalset: EvalSet, metric: str | None, n: int) -> tuple[IntArray, FloatArray]:
+def _complete_rows(evalset: EvalSet, metric: str | None, n: int) -> tuple[IntArray, FloatArray]:
     """Return the rows that have the metric for every system that has it at all, and their scores."""
     values = metric_scores(evalset, metric)
     values = values[:, np.isfinite(values).mean(axis=0) > 0.5]
@@ -252,6 +252,6 @@ def _complete(evalset: EvalSet, metric: str | None, n: int) -> tuple[IntArray, F
     if len(rows) < n:
         raise DataError(f"{evalset.name}: only {len(rows)} items have the metric for all systems, {n} are wanted")
     if len(rows) < evalset.n_items:
-        left = evalset.n_items - len(rows)
-        warnings.warn(f"{left} items lack the metric for some system and are not considered", AliquotWarning, 2)
+        n_incomplete = evalset.n_items - len(rows)
+        warnings.warn(f"{n_incomplete} items lack the metric for some system and are not considered", AliquotWarning, 2)
     return rows, values[rows]

@@ -23,19 +23,19 @@ from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.sampling.active import quality_order
 from aliquot.sampling.budgets import resolve_budget
-from aliquot.sampling.item_scores import filled, item_quality
-from aliquot.sampling.methods import Drawn, Method, all_methods, lookup
+from aliquot.sampling.item_scores import fill_missing, item_quality
+from aliquot.sampling.methods import DesignDraw, Method, all_methods, find_method
 from aliquot.stats.allocation import equal_allocation, round_allocation
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_sums, is_negligible
 from aliquot.stats.sampling_designs import random_document_order, systematic_sample
 
-KEY = "waves"
+WAVES = "waves"
 DESIGNS = ("segments", "pps", "stratified", "balanced", "casf")
 _TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class _Design:
+class _GroupedDesign:
     """A design on the groups of a population, each drawn on its own; one group of all items without --balance."""
 
     seen: EvalSet
@@ -43,20 +43,20 @@ class _Design:
     given: Mapping[str, Any]
     groups: Sequence[IntArray]
 
-    def at(self, n: int) -> list[Drawn]:
+    def draw_size(self, n: int) -> list[DesignDraw]:
         """Draw n items and return for each group its draw, of which only the probabilities and bins are of interest."""
         sizes = np.array([len(rows) for rows in self.groups])
         counts = round_allocation(equal_allocation(sizes, n), sizes, n).tolist()
-        return [self._draw(rows, count) for rows, count in zip(self.groups, counts, strict=True)]
+        return [self._draw_group(rows, count) for rows, count in zip(self.groups, counts, strict=True)]
 
-    def _draw(self, rows: IntArray, n: int) -> Drawn:
+    def _draw_group(self, rows: IntArray, n: int) -> DesignDraw:
         if n == 0:
-            return Drawn(np.zeros(0, dtype=np.int64), np.zeros(len(rows)))
+            return DesignDraw(np.zeros(0, dtype=np.int64), np.zeros(len(rows)))
         evalset = self.seen if len(self.groups) == 1 else take_rows(self.seen, rows)
-        drawn: Drawn = self.method.run(evalset, self.given, n=n, rng=np.random.default_rng(0))
+        drawn: DesignDraw = self.method.run(evalset, self.given, n=n, rng=np.random.default_rng(0))
         return drawn
 
-    def probability(self, draws: Sequence[Drawn]) -> FloatArray:
+    def item_probability(self, draws: Sequence[DesignDraw]) -> FloatArray:
         """Every item's probability."""
         together = np.zeros(self.seen.n_items)
         for rows, drawn in zip(self.groups, draws, strict=True):
@@ -84,32 +84,32 @@ def add_wave(
     chosen = _chosen_rows(pool, earlier)
     for note in earlier.check(pool):
         warnings.warn(note, AliquotWarning, 3)
-    waves = recorded_waves(earlier)
+    waves = read_waves(earlier)
     size = _new_size(budget, waves[-1]["size"], pool)
-    design = _design(pool, earlier, balance, crowd)
+    design = _build_design(pool, earlier, balance, crowd)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)  # the draw of the new size repeats them
-        steps = [design.probability(design.at(wave["size"])) for wave in waves]
+        steps = [design.item_probability(design.draw_size(wave["size"])) for wave in waves]
     before = np.max(steps, axis=0)
     _require_same(earlier, before[chosen])
-    draws = design.at(size)
-    after = np.maximum(before, design.probability(draws))
+    draws = design.draw_size(size)
+    after = np.maximum(before, design.item_probability(draws))
     rng = np.random.default_rng([seed, len(waves)])  # the first wave is drawn with [seed]
-    left = np.ones(pool.n_items, dtype=np.bool_)
-    left[chosen] = False
+    is_left = np.ones(pool.n_items, dtype=np.bool_)
+    is_left[chosen] = False
     parts = [
-        _draw(design, drawn, rows[left[rows]], left[rows], conditional(before, after), rng)
+        _draw_wave(design, drawn, rows[is_left[rows]], is_left[rows], conditional_probability(before, after), rng)
         for rows, drawn in zip(design.groups, draws, strict=True)
     ]
     rows = np.concatenate([chosen, *parts]).astype(np.int64)
     waves = [*waves, {"size": size, "drawn": len(rows) - len(chosen)}]
-    strata = _strata(design, draws, pool.n_items)
-    details = dict(earlier.details) | {KEY: waves}
+    strata = _item_strata(design, draws, pool.n_items)
+    details = dict(earlier.details) | {WAVES: waves}
     remainder = earlier.design.remainder
     if earlier.design.variance == "spread":
         codes = pool.documents if strata is None else strata
         assert codes is not None  # noqa: S101  (a sample spread over documents has documents)
-        remainder = between_groups([*steps, after], [wave["drawn"] for wave in waves], rows, codes)
+        remainder = remaining_group_variance([*steps, after], [wave["drawn"] for wave in waves], rows, codes)
     if "empty_bins" in details and strata is not None:
         details["empty_bins"] = int(strata.max()) + 1 - len(np.unique(strata[rows]))
     ids = pool.items["id"].to_list()
@@ -127,17 +127,19 @@ def add_wave(
     )
 
 
-def conditional(before: FloatArray, after: FloatArray) -> FloatArray:
+def conditional_probability(before: FloatArray, after: FloatArray) -> FloatArray:
     """Probability of each item in a wave, given that no earlier wave drew it.
 
-    >>> conditional(np.array([0.2, 0.5, 1.0]), np.array([0.6, 0.5, 1.0])).round(12).tolist()
+    >>> conditional_probability(np.array([0.2, 0.5, 1.0]), np.array([0.6, 0.5, 1.0])).round(12).tolist()
     [0.5, 0.0, 0.0]
     """
     open_ = before < 1.0
     return np.where(open_, (after - before) / np.where(open_, 1.0 - before, 1.0), 0.0)
 
 
-def between_groups(probability: Sequence[FloatArray], drawn: Sequence[int], rows: IntArray, codes: IntArray) -> float:
+def remaining_group_variance(
+    probability: Sequence[FloatArray], drawn: Sequence[int], rows: IntArray, codes: IntArray
+) -> float:
     """What waves spread over documents leave of a free draw's variance between documents.
 
     sum_d V_d / sum_i p_i (1 - p_i), V_d the variance of the number of items of document d. A wave with conditional
@@ -146,22 +148,22 @@ def between_groups(probability: Sequence[FloatArray], drawn: Sequence[int], rows
     `probability` are the design's at each size; `drawn` counts the items of each wave, `rows` are the items in order.
 
     >>> p, codes = np.full(8, 0.25), np.repeat([0, 1], 4)
-    >>> between_groups([p, p + 0.25], [2, 2], np.array([0, 5, 1, 6]), codes)  # one item of each document in each wave
+    >>> remaining_group_variance([p, p + 0.25], [2, 2], np.array([0, 5, 1, 6]), codes)  # an item a document and wave
     0.0
     """
     variance = np.zeros(int(codes.max()) + 1)
     before = np.zeros(len(codes))
-    left = np.ones(len(codes))
+    is_left = np.ones(len(codes))
     for p, part in zip(probability, np.split(rows, np.cumsum(drawn)[:-1]), strict=True):
         after = np.maximum(before, p)
-        q = conditional(before, after)
-        held = group_sums(codes, before)
-        kept = group_sums(codes, before * (1.0 - q)) / np.where(held > 0, held, 1.0)
-        expected = group_sums(codes, q * left)
+        q = conditional_probability(before, after)
+        expected_before = group_sums(codes, before)
+        remaining = group_sums(codes, before * (1.0 - q)) / np.where(expected_before > 0, expected_before, 1.0)
+        expected = group_sums(codes, q * is_left)
         fraction = np.clip(expected - np.floor(expected + _TOLERANCE), 0.0, 1.0)
-        variance = kept**2 * variance + fraction * (1.0 - fraction)
+        variance = remaining**2 * variance + fraction * (1.0 - fraction)
         before = after
-        left[part] = 0.0
+        is_left[part] = 0.0
     free = float((before * (1.0 - before)).sum())
     return 0.0 if is_negligible(free, float(len(codes))) else min(1.0, float(variance.sum()) / free)
 
@@ -194,9 +196,9 @@ def require_design(earlier: Selection) -> None:
             )
 
 
-def recorded_waves(selection: Selection) -> list[dict[str, int]]:
+def read_waves(selection: Selection) -> list[dict[str, int]]:
     """Return the total size that was asked for and the number drawn, for each wave."""
-    waves = selection.details.get(KEY)
+    waves = selection.details.get(WAVES)
     if waves is None:
         return [{"size": len(selection), "drawn": len(selection)}]
     try:
@@ -236,28 +238,30 @@ def _chosen_rows(pool: EvalSet, earlier: Selection) -> IntArray:
     row_of = {item: row for row, item in enumerate(pool.ids)}
     missing = [item for item in earlier.ids if item not in row_of]
     if missing or earlier.population != pool.n_items:
-        found = (
+        mismatch = (
             f"it has the item {missing[0]!r}, which they lack"
             if missing
             else (f"it is from {earlier.population} items, they have {pool.n_items}")
         )
         raise DataError(
-            f"{pool.name}: the selection was not drawn from these data: {found}; give the data it was "
+            f"{pool.name}: the selection was not drawn from these data: {mismatch}; give the data it was "
             "drawn from, with the same --exclude-items"
         )
     return np.array([row_of[item] for item in earlier.ids], dtype=np.int64)
 
 
-def _design(pool: EvalSet, earlier: Selection, balance: str | None, crowd: Sequence[str] | None) -> _Design:
+def _build_design(
+    pool: EvalSet, earlier: Selection, balance: str | None, crowd: Sequence[str] | None
+) -> _GroupedDesign:
     spec = parse_spec(earlier.method)
-    method, implied = lookup(spec.name)
+    method, implied = find_method(spec.name)
     if ("balance" in earlier.details) != (balance is not None):
         was = "was balanced: name the same column with" if balance is None else "was not balanced: leave out"
         raise OptionError(f"--add-to: the selection {was} --balance")
     codes = np.zeros(pool.n_items, dtype=np.int64) if balance is None else group_codes(pool, balance)
     groups = [np.flatnonzero(codes == code) for code in range(int(codes.max()) + 1)]
     seen = pool if crowd is None else pool.keep(systems=list(crowd))
-    return _Design(seen, method, implied | dict(spec.parameters), groups)
+    return _GroupedDesign(seen, method, implied | dict(spec.parameters), groups)
 
 
 def _require_same(earlier: Selection, probability: FloatArray) -> None:
@@ -265,10 +269,10 @@ def _require_same(earlier: Selection, probability: FloatArray) -> None:
     assert earlier.probability is not None  # noqa: S101  (require_design)
     off = np.abs(probability - earlier.probability)
     if off.max(initial=0.0) > _TOLERANCE:
-        at = int(off.argmax())
+        row = int(off.argmax())
         raise DataError(
-            f"--add-to: item {earlier.ids[at]!r} was chosen with probability {earlier.probability[at]:.6g}, but "
-            f"{earlier.method} gives it {probability[at]:.6g} on these data; give the data as they were at the first "
+            f"--add-to: item {earlier.ids[row]!r} was chosen with probability {earlier.probability[row]:.6g}, but "
+            f"{earlier.method} gives it {probability[row]:.6g} on these data; give the data as they were at the first "
             "selection (the same items, metrics, --crowd and --systems, no new human scores) and the whole selection"
         )
 
@@ -276,8 +280,13 @@ def _require_same(earlier: Selection, probability: FloatArray) -> None:
 # -- The draw ----------------------------------------------------------------------------------------------------------
 
 
-def _draw(
-    design: _Design, drawn: Drawn, rows: IntArray, left: BoolArray, q: FloatArray, rng: np.random.Generator
+def _draw_wave(
+    design: _GroupedDesign,
+    drawn: DesignDraw,
+    rows: IntArray,
+    is_left: BoolArray,
+    q: FloatArray,
+    rng: np.random.Generator,
 ) -> IntArray:
     """Draw systematically among the rows of a group that are left, along what the design spreads its sample over."""
     kind, bins, documents = drawn.design.variance, drawn.stratum, design.seen.documents
@@ -288,10 +297,10 @@ def _draw(
         order = random_document_order(documents[rows], rng)
     elif bins is not None:
         mixed = rng.permutation(len(rows))  # the items of a bin have no order
-        order = mixed[random_document_order(bins[left][mixed], rng)]
+        order = mixed[random_document_order(bins[is_left][mixed], rng)]
     elif kind == "balanced":
         metrics = design.method.bind(design.given).get("metrics")
-        quality = filled(item_quality(design.seen, metrics), "metric", design.seen)[rows]
+        quality = fill_missing(item_quality(design.seen, metrics), "metric", design.seen)[rows]
         order = quality_order(quality, rng.random(len(rows)), max(1, round(float(q[rows].sum()))), rng)
     else:
         order = rng.permutation(len(rows))
@@ -301,7 +310,7 @@ def _draw(
     return new if along_documents else rng.permutation(new)
 
 
-def _strata(design: _Design, draws: Sequence[Drawn], n: int) -> IntArray | None:
+def _item_strata(design: _GroupedDesign, draws: Sequence[DesignDraw], n: int) -> IntArray | None:
     """Every item's bin: the group under --balance, else the design's own."""
     if len(design.groups) == 1:
         return draws[0].stratum

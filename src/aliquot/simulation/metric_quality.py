@@ -20,7 +20,7 @@ from aliquot.core.result import Result, signature
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.meta import SHARES, parity, random_spa
-from aliquot.sampling.methods import lookup
+from aliquot.sampling.methods import find_method
 from aliquot.sampling.select import select
 from aliquot.simulation.setup import keep_complete, number_duplicates
 from aliquot.stats.correlation import correlate_tables
@@ -139,7 +139,7 @@ def replay_metrics(
 
 def _validate_methods(methods: Sequence[str]) -> None:
     for name in methods:
-        method, _ = lookup(name.partition(":")[0])
+        method, _ = find_method(name.partition(":")[0])
         if method.kind != "utility" or "metric" not in method.parameters:
             raise OptionError(
                 f"method '{name}' does not order items by one metric; choose of: {', '.join(DEFAULT_METHODS)}"

@@ -23,11 +23,11 @@ from aliquot.estimation.sample import Sample, adaptive_sample
 from aliquot.metric_eval.measures import Outcomes, Truth, compute_p_values, compute_truth
 from aliquot.sampling.active import Incremental
 from aliquot.sampling.budgets import item_costs, resolve_budget
-from aliquot.sampling.drawing_order import reordered
-from aliquot.sampling.item_scores import chosen_metrics, judged_scale
-from aliquot.sampling.methods import lookup
+from aliquot.sampling.drawing_order import sort_for_drawing
+from aliquot.sampling.item_scores import infer_scale, select_metrics
+from aliquot.sampling.methods import find_method
 from aliquot.sampling.select import task_of
-from aliquot.sampling.tasks import Chosen, choose_rows
+from aliquot.sampling.tasks import ChosenRows, choose_rows
 from aliquot.simulation.adaptive import count_wrong_decisions, run_allocator
 from aliquot.simulation.setup import ALLOCATE, MIN_ITEMS, BudgetPoint, ReplayMethod
 from aliquot.stats.arrays import FloatArray, IntArray
@@ -152,7 +152,7 @@ def derive_replay_seeds(seed: int, evalset: EvalSet, method: ReplayMethod, share
     return [seed, int(evalset.fingerprint, 16), zlib.crc32(method.typed.encode()), round(share * 1e9)]
 
 
-def draw_items(stage: ReplaySet, plan: ReplayMethod, point: BudgetPoint, rng: np.random.Generator) -> Chosen:
+def draw_items(stage: ReplaySet, plan: ReplayMethod, point: BudgetPoint, rng: np.random.Generator) -> ChosenRows:
     """Let the method choose for this budget."""
     n = stage.evalset.n_items
     share = max(point.share, MIN_ITEMS / n) if stage.plain else point.share
@@ -167,20 +167,20 @@ def draw_items(stage: ReplaySet, plan: ReplayMethod, point: BudgetPoint, rng: np
         return choose_rows(task, matching=stage.matching)
 
 
-def _draw_incrementally(stage: ReplaySet, plan: ReplayMethod, n: int, rng: np.random.Generator) -> Chosen:
+def _draw_incrementally(stage: ReplaySet, plan: ReplayMethod, n: int, rng: np.random.Generator) -> ChosenRows:
     """Incremental sampling: every item is chosen in the light of the scores of those before it, and of no other."""
     evalset = stage.evalset
-    given = bind_parameters(plan.selector.name, lookup(plan.selector.name)[0].parameters, plan.selector.parameters)
+    given = bind_parameters(plan.selector.name, find_method(plan.selector.name)[0].parameters, plan.selector.parameters)
     if "bins" not in given and evalset.documents is None:
-        given["bins"] = "metric" if chosen_metrics(evalset, given.get("metrics")) else "id"
-    sampler = Incremental(reordered(evalset), **given, seed=rng)
+        given["bins"] = "metric" if select_metrics(evalset, given.get("metrics")) else "id"
+    sampler = Incremental(sort_for_drawing(evalset), **given, seed=rng)
     row_of = {item: row for row, item in enumerate(evalset.ids)}
     rows = []
     for _ in range(n):
         item = sampler.next()
         rows.append(row_of[item])
         sampler.tell(item, dict(zip(evalset.systems, stage.scores[rows[-1]].tolist(), strict=True)))
-    return Chosen(np.array(rows, dtype=np.int64), details={})
+    return ChosenRows(np.array(rows, dtype=np.int64), details={})
 
 
 def replay_allocation(
@@ -189,7 +189,7 @@ def replay_allocation(
     """One adaptive campaign, looked at after each budget: a share of all cells, or of their cost."""
     given = ALLOCATE.bind(plan.selector.parameters)
     cells = max(1, round(points[-1].share * stage.scores.size))
-    options = given | {"budget": cells, "cost": stage.cost, "protocol_scale": judged_scale(stage.evalset)}
+    options = given | {"budget": cells, "cost": stage.cost, "protocol_scale": infer_scale(stage.evalset)}
     shares = [min(point.share, 1.0) for point in points]
     seed, stopped = int(rng.integers(2**31)), float("nan")
     for share, allocator in zip(
@@ -200,7 +200,7 @@ def replay_allocation(
         found = estimate_outcome(
             stage,
             plan,
-            Chosen(
+            ChosenRows(
                 rows,
                 utility=chosen.utility,
                 probability=chosen.probability,
@@ -217,7 +217,7 @@ def replay_allocation(
         yield found
 
 
-def judge_items(stage: ReplaySet, chosen: Chosen) -> Sample:
+def judge_items(stage: ReplaySet, chosen: ChosenRows) -> Sample:
     """Look at the human scores of what was chosen, and of nothing else."""
     rows = chosen.rows
     scores = stage.scores[rows]
@@ -245,7 +245,9 @@ def _stratum_codes(stratum: IntArray | None) -> IntArray | None:
     return None if stratum is None else np.unique(stratum, return_inverse=True)[1].astype(np.int64)
 
 
-def estimate_outcome(stage: ReplaySet, plan: ReplayMethod, chosen: Chosen, rng: np.random.Generator) -> Outcome | None:
+def estimate_outcome(
+    stage: ReplaySet, plan: ReplayMethod, chosen: ChosenRows, rng: np.random.Generator
+) -> Outcome | None:
     """Estimate from what was chosen; None where nothing was (whole documents may all be missed)."""
     if len(chosen.rows) < MIN_ITEMS:
         return None

@@ -15,8 +15,8 @@ from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.estimate import auto_estimator
 from aliquot.estimation.estimators import check_estimator, estimators
 from aliquot.estimation.proxies import usable
-from aliquot.sampling.item_scores import chosen_metrics, metric_scores
-from aliquot.sampling.methods import all_methods, check_needs, lookup, resolved
+from aliquot.sampling.item_scores import metric_scores, select_metrics
+from aliquot.sampling.methods import all_methods, check_needs, find_method, resolve_spec
 from aliquot.sampling.policies import check_policy
 
 # -- A past campaign as a finite population: the items that people judged for all systems, whose truth is known ------
@@ -255,13 +255,13 @@ class ReplayMethod:
         """Whether it chooses the same items every time, so that one replay says everything."""
         if self.is_adaptive:
             return False
-        method, _ = lookup(self.selector.name)
+        method, _ = find_method(self.selector.name)
         return method.kind == "utility" and method.name != "random"
 
     @property
     def is_design(self) -> bool:
         """Whether it draws items with known chances."""
-        return not self.is_adaptive and lookup(self.selector.name)[0].kind == "design"
+        return not self.is_adaptive and find_method(self.selector.name)[0].kind == "design"
 
     @property
     def is_adaptive(self) -> bool:
@@ -271,7 +271,7 @@ class ReplayMethod:
     @property
     def is_slow(self) -> bool:
         """Whether it searches for a subset: a few replays must do."""
-        return not self.is_adaptive and lookup(self.selector.name)[0].kind == "subset"
+        return not self.is_adaptive and find_method(self.selector.name)[0].kind == "subset"
 
 
 def parse_methods(methods: str | Sequence[str]) -> list[str]:
@@ -303,7 +303,7 @@ def resolve_method(typed: str, data: EvalSet, metric: str | None = None) -> Repl
         ALLOCATE.bind(chosen.parameters)
         selector = chosen
     else:
-        selector, _ = resolved(data, _add_metric(Spec(name, chosen.parameters), metric), {})
+        selector, _ = resolve_spec(data, _add_metric(Spec(name, chosen.parameters), metric), {})
     if len(chain) == 2:
         estimator = auto_estimator(chain[1])
     elif chosen.name == ALLOCATE.name:
@@ -335,7 +335,7 @@ def _add_metric(spec: Spec, metric: str | None) -> Spec:
     """Give the common metric to a method that takes one and names none."""
     if metric is None or spec.name == "auto":
         return spec
-    method, implied = lookup(spec.name)
+    method, implied = find_method(spec.name)
     if "metric" not in method.parameters or "metric" in spec.parameters or "similarity" in implied:
         return spec
     return Spec(spec.name, {**spec.parameters, "metric": metric})
@@ -346,7 +346,7 @@ def validate_method(plan: ReplayMethod, data: EvalSet) -> None:
     if plan.is_adaptive:
         check_policy(parse_spec(ALLOCATE.bind(plan.selector.parameters).get("policy", "auto")), budget=1)
         return
-    method, _ = lookup(plan.selector.name)
+    method, _ = find_method(plan.selector.name)
     check_needs(data, method)
     given = bind_parameters(method.name, method.parameters, plan.selector.parameters)
     with warnings.catch_warnings():
@@ -354,7 +354,7 @@ def validate_method(plan: ReplayMethod, data: EvalSet) -> None:
         if "metric" in method.parameters and ("metric" in given or "metric" in method.needs):
             metric_scores(data, given.get("metric"))
         if "metrics" in given:
-            chosen_metrics(data, given["metrics"])
+            select_metrics(data, given["metrics"])
         behind = bind_parameters(
             plan.estimator.name, estimators()[plan.estimator.name].parameters, plan.estimator.parameters
         )

@@ -26,7 +26,7 @@ from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.io.journal import Journal, open_journal
 from aliquot.io.overwrite import protect_inputs
 from aliquot.metric_eval.measures import TESTS, select_measures
-from aliquot.sampling.cost_line import FITTED, fitted_costs
+from aliquot.sampling.cost_line import FITTED, fit_item_costs
 from aliquot.sampling.select import UNITS
 from aliquot.simulation.replay import (
     INTERVALS,
@@ -314,7 +314,7 @@ def _add_fitted_cost(evalset: EvalSet, cost: str | None) -> EvalSet:
     """Put costs that are fitted to recorded times into a column: replays see no judgments."""
     if cost != FITTED or FITTED in evalset.items.columns:
         return evalset
-    return replace(evalset, items=evalset.items.with_columns(pl.Series(FITTED, fitted_costs(evalset))))
+    return replace(evalset, items=evalset.items.with_columns(pl.Series(FITTED, fit_item_costs(evalset))))
 
 
 def _validate_replay_set(stage: ReplaySet) -> None:

@@ -20,7 +20,7 @@ from aliquot.errors import AliquotError, AliquotWarning, OptionError
 from aliquot.metric_eval.measures import Outcomes, SampleMeasure, select_measures
 from aliquot.sampling.budgets import resolve_budget
 from aliquot.sampling.select import task_of
-from aliquot.sampling.tasks import Chosen, choose_rows
+from aliquot.sampling.tasks import ChosenRows, choose_rows
 from aliquot.simulation.replay import (
     Outcome,
     ReplaySet,
@@ -107,14 +107,14 @@ def name_errors(data: str, method: str) -> Iterator[None]:
         raise type(error)(f"method '{method}' on {data}: {str(error).removeprefix(f'{data}: ')}") from error
 
 
-def _draw_fixed_order(unit: ReplayUnit, stage: ReplaySet) -> Chosen:
+def _draw_fixed_order(unit: ReplayUnit, stage: ReplaySet) -> ChosenRows:
     """The order in which a fixed method takes all items."""
     everything = BudgetPoint(1.0, 1.0)
     return draw_items(stage, unit.plan, everything, _make_generator(unit, stage, everything, 0))
 
 
 def _run_replays(
-    unit: ReplayUnit, stage: ReplaySet, order: Chosen | None
+    unit: ReplayUnit, stage: ReplaySet, order: ChosenRows | None
 ) -> list[tuple[BudgetPoint, list[Outcome | None]]]:
     if order is not None:
         n = stage.evalset.n_items
@@ -159,7 +159,7 @@ _EXPECTATION_STREAM = 1 << 31  # no number of a repeat
 
 
 def _refine_cells(
-    cells: list[ReplayCell], unit: ReplayUnit, stage: ReplaySet, order: Chosen | None, measures: list[SampleMeasure]
+    cells: list[ReplayCell], unit: ReplayUnit, stage: ReplaySet, order: ChosenRows | None, measures: list[SampleMeasure]
 ) -> list[ReplayCell]:
     """Curves as eq. 12 of Zouhar et al. 2025 needs them, where the analytic test and plain means make them cheap.
 
@@ -204,9 +204,9 @@ def _compute_expected_spa(cell: ReplayCell, unit: ReplayUnit, stage: ReplaySet) 
     return replace(cell, value=found.value, error=found.error, repeats=found.draws)
 
 
-def _take_first(order: Chosen, n: int) -> Chosen:
+def _take_first(order: ChosenRows, n: int) -> ChosenRows:
     """The first n items of an ordering."""
-    return Chosen(order.rows[:n], weight=None if order.weight is None else order.weight[:n], details=order.details)
+    return ChosenRows(order.rows[:n], weight=None if order.weight is None else order.weight[:n], details=order.details)
 
 
 def _make_generator(unit: ReplayUnit, stage: ReplaySet, point: BudgetPoint, repeat: int) -> np.random.Generator:
@@ -362,7 +362,7 @@ def run_crowd_replays(
             if plan.is_fixed and stage.plain:
                 order = order or _choose_by_crowd(stage, plan, 1.0, crowd, rng)
                 n = max(MIN_ITEMS, round(point.share * stage.evalset.n_items))
-                chosen = Chosen(order.rows[:n], details=order.details)
+                chosen = ChosenRows(order.rows[:n], details=order.details)
             else:
                 chosen = _choose_by_crowd(stage, plan, point.share, crowd, rng)
             found.append(estimate_outcome(rest, plan, chosen, rng))
@@ -371,7 +371,7 @@ def run_crowd_replays(
 
 def _choose_by_crowd(
     stage: ReplaySet, plan: ReplayMethod, share: float, crowd: Sequence[str], rng: np.random.Generator
-) -> Chosen:
+) -> ChosenRows:
     """Let the method choose by the crowd's outputs and scores alone."""
     n = stage.evalset.n_items
     least = max(share, MIN_ITEMS / n) if stage.plain else share

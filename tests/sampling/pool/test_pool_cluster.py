@@ -96,7 +96,7 @@ def test_a_process_of_this_machine_that_dies_is_an_error(cluster: tuple[str, Pat
 
 def test_an_engine_that_is_not_there(lines: Path) -> None:
     for engine in ("spark://x", "dask://", "dask://host", "dask://host:port"):
-        with pytest.raises(OptionError, match="write dask://host:port"):
+        with pytest.raises(OptionError, match="give dask://host:port"):
             select_pool(lines, "segments", 5, engine=engine)
 
 

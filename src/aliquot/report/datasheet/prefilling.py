@@ -26,8 +26,8 @@ from aliquot.report.datasheet.forms import find_language_pair
 from aliquot.report.datasheet.protocol_facts import Filled, fill_collection, fill_instrument, find_preset
 from aliquot.report.datasheet.questions import load_questions
 from aliquot.report.datasheet.sheet import Datasheet, make_blank_sheet
-from aliquot.sampling.methods import lookup
-from aliquot.sampling.summary import effect
+from aliquot.sampling.methods import find_method
+from aliquot.sampling.summary import describe_effect
 from aliquot.stats.arrays import FloatArray
 
 DATA, JUDGMENTS, SELECTION, RESULTS = "the data", "the judgments", "the selection", "results of other verbs"
@@ -202,7 +202,7 @@ def _fill_sample(evidence: Evidence, data: EvalSet) -> Iterator[Filled]:
 def _match_sampling_option(selection: Selection) -> str:
     """Return the option of 3.1.2 that a method of `select` is."""
     at_random, stratified, *_, other_way = load_questions()["3.1.2"].labels
-    method, _ = lookup(parse_spec(selection.method).name)
+    method, _ = find_method(parse_spec(selection.method).name)
     if selection.probability is None and method.name != "random":
         return other_way
     spread = selection.stratum is not None or method.name in ("stratified", "balanced", "incremental")
@@ -210,7 +210,7 @@ def _match_sampling_option(selection: Selection) -> str:
 
 
 def _describe_sampling(selection: Selection, data: EvalSet) -> str:
-    method, _ = lookup(parse_spec(selection.method).name)
+    method, _ = find_method(parse_spec(selection.method).name)
     share = f"{len(selection)} of {selection.population} items, by aliquot select, method {selection.method}"
     parts = [f"{share} ({method.summary.rstrip('.')})"]
     probability = selection.probability
@@ -220,7 +220,7 @@ def _describe_sampling(selection: Selection, data: EvalSet) -> str:
         parts.append(f"each item's inclusion probability is known: {probabilities}")
     same = "the same items for all" if selection.systems is None else "a draw of its own for each of the"
     parts.append(f"{same} {data.n_systems} systems")
-    parts.append(effect(selection))
+    parts.append(describe_effect(selection))
     return "; ".join(parts) + "." + (f" {selection.signature}" if selection.signature else "")
 
 
