@@ -50,7 +50,7 @@ def basic(
 
     Methods that choose a subset give 1 to the chosen items and 0 to the others, as subset2evaluate does. `random` gives
     its order for every seed; no seed means 0. `load_model` is a loaded model for precomet, sentinel_src and
-    comet_instant_confidence (a pair of them for precomet_diffdisc). docs/select.md lists what differs.
+    comet_instant_confidence (a pair of them for precomet_diffdisc). docs/subset2evaluate.md lists what differs.
 
     >>> data = [{"i": k, "scores": {"A": {"m": 0.1 * k}, "B": {"m": 0.3}}} for k in range(5)]
     >>> [item["i"] for item in basic(data, method="metric_avg", metric="m")]
