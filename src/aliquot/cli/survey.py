@@ -62,8 +62,8 @@ class SurveyOptions:
     errors: Annotated[str | None, _errors("--errors", metavar="A,B", help="Error columns or types.")] = None
     types: Annotated[str | None, _errors("--types", help="Of MQM errors: category (default) or severity.")] = None
     per_annotator: Annotated[bool, _errors("--per-annotator", help="Slopes of each annotator, too.")] = False
-    minimum: Annotated[float | None, _pool("--minimum", help="Of a question's mean (3.2).")] = None
-    spread: Annotated[float | None, _pool("--spread", help="Most of its standard deviation (1.2).")] = None
+    minimum: Annotated[float | None, _pool("--minimum", help="Drop questions whose mean is below (3.2).")] = None
+    spread: Annotated[float | None, _pool("--spread", help="Drop questions whose SD is above (1.2).")] = None
     groups: Annotated[str | None, _groups("--groups", metavar="A,B", help="The two groups, in this order.")] = None
     lower_is_better: Annotated[
         str | None, _groups("--lower-is-better", metavar="A,B", help="Measures that should fall.")
