@@ -12,8 +12,8 @@ import aliquot
 from aliquot.annotation.ballots import read_best_worst, read_rankings, table_preferences
 from aliquot.annotation.choice_tables import choice_table, detect_table_kind
 from aliquot.annotation.choices import cluster_codes, score_preferences
-from aliquot.annotation.compare import COMPARE_KINDS, compare, options_of
-from aliquot.annotation.preferences import Comparison
+from aliquot.annotation.compare import COMPARE_KINDS, compare, list_options
+from aliquot.annotation.preference_result import Comparison
 from aliquot.errors import AliquotError, DataError, NameUnknownError, OptionError
 from aliquot.stats.choices import sign_test
 
@@ -436,7 +436,7 @@ def test_options_of_other_kinds_are_refused():
         compare(SIMPLE, "pairwise", margin=3)
     with pytest.raises(NameUnknownError, match="`kind` is 'pairwize'; did you mean 'pairwise'"):
         compare(SIMPLE, "pairwize")
-    assert all("level" in options_of(kind) for kind in COMPARE_KINDS)
+    assert all("level" in list_options(kind) for kind in COMPARE_KINDS)
     with pytest.raises(OptionError, match="reads a table"):
         compare(aliquot.synthetic(items=5, systems=2), "verify")
     for option, value in (("cluster", "document"), ("ties", "none"), ("interval", "t"), ("within", "x")):

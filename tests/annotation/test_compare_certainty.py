@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from aliquot.annotation.choices import Preferences
 from aliquot.annotation.compare import compare
-from aliquot.annotation.preferences import Comparison, compare_preferences
+from aliquot.annotation.preference_result import Comparison
+from aliquot.annotation.preferences import compare_preferences
 from aliquot.annotation.survey import survey
 from aliquot.cli.main import run
 from aliquot.errors import AliquotError

@@ -8,8 +8,8 @@ import pytest
 
 import aliquot
 from aliquot.annotation.compare import compare
-from aliquot.annotation.side_by_side import Verification
 from aliquot.annotation.survey import survey
+from aliquot.annotation.verification import Verification
 from aliquot.errors import DataError, MissingExtraError, NameUnknownError, OptionError
 
 # -- verify --------------------------------------------------------------------------------------------------------

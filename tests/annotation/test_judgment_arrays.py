@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from aliquot import EvalSet, Judgments, agreement, synthetic
-from aliquot.annotation.judgment_arrays import groups_of, judgment_arrays, parse_groups, recoded
+from aliquot.annotation.judgment_arrays import judgment_arrays, parse_groups, recode_arrays, split_groups
 from aliquot.annotation.judgment_rows import parse_recoding
 from aliquot.errors import DataError, NameUnknownError, OptionError
 
@@ -68,7 +68,7 @@ def test_errors_of_one_answer_are_no_repeats() -> None:
 def test_labels_become_places_in_alphabetical_order() -> None:
     found = judgment_arrays(table((0, "A", "x", "yes"), (0, "A", "y", " no "), (1, "A", "x", "")))
     assert (found.labels, found.value.tolist(), found.ordered) == (("no", "yes"), [1, 0], False)
-    assert found.name_of(1.0) == "yes"
+    assert found.format_value(1.0) == "yes"
     assert found.notes == ("1 judgments without a value left out",)
     written = judgment_arrays(table((0, "A", "x", "1"), (0, "A", "y", "2.5")))
     assert (written.labels, written.value.tolist()) == (None, [1, 2.5])
@@ -112,16 +112,16 @@ def test_one_criterion_some_annotators_and_columns() -> None:
     found = judgment_arrays(data, criterion="mqm", annotators=["a02", "a01"], columns=["domain", "order"])
     assert found.annotators == ("a02", "a01")
     assert found.table.columns == ["item", "system", "criterion", "domain", "order"]
-    assert len(found.by(["a01"])) == (found.annotator == 1).sum()
+    assert len(found.of_annotators(["a01"])) == (found.annotator == 1).sum()
 
 
 def test_re_coding_maps_repeats_too() -> None:
     twice = table((0, "A", "x", 1), (0, "A", "y", 2), (0, "A", "x", 5))
-    found = recoded(judgment_arrays(twice), parse_recoding("1|2=low,5=high"))
+    found = recode_arrays(judgment_arrays(twice), parse_recoding("1|2=low,5=high"))
     assert (found.value.tolist(), found.labels, found.ordered) == ([0, 0], ("low", "high"), True)
     assert found.repeats[2].tolist() == [1]
     labels = judgment_arrays(table((0, "A", "x", "yes"), (0, "A", "y", "no")))
-    assert recoded(labels, parse_recoding("yes=1,no=0")).value.tolist() == [1, 0]
+    assert recode_arrays(labels, parse_recoding("yes=1,no=0")).value.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -168,15 +168,15 @@ def test_differences_mean_something_unless_labels_are_three_or_have_no_order() -
 
 def test_groups_of_annotators() -> None:
     found = judgment_arrays(TWO)
-    parts = groups_of(found, "one=x,two=y")
+    parts = split_groups(found, "one=x,two=y")
     assert {name: part.value.tolist() for name, part in parts.items()} == {"one": [1, 3], "two": [2, 4]}
-    by_system = groups_of(found, "system")
+    by_system = split_groups(found, "system")
     assert {name: len(part) for name, part in by_system.items()} == {"A": 3, "B": 1}
-    assert groups_of(found, None) == {}
+    assert split_groups(found, None) == {}
     with pytest.raises(NameUnknownError, match="unknown annotator 'z'"):
-        groups_of(found, {"one": ["z"]})
+        split_groups(found, {"one": ["z"]})
     with pytest.raises(OptionError, match="the annotator 'x' is in 'one', 'two'"):
-        groups_of(found, {"one": ["x"], "two": ["x", "y"]})
+        split_groups(found, {"one": ["x"], "two": ["x", "y"]})
     with pytest.raises(OptionError, match="write e"):
         parse_groups("one")
 

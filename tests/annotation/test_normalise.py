@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import aliquot
-from aliquot.annotation.prepare import Unit, crossed, normalise, z_scores
+from aliquot.annotation.prepare import Unit, normalise_by_z, normalise_crossed, normalise_judgments
 from aliquot.errors import DataError, NameUnknownError, OptionError
 
 # Formality transfer, HumEval 2022 paper 9, Table A.1: average z of nine systems, for style, content and fluency.
@@ -37,7 +37,7 @@ def test_so_do_ours():
     ]
     table = pl.DataFrame(rows, schema=["item", "system", "annotator", "block", "criterion"], orient="row")
     table = table.with_columns(pl.Series("value", rng.integers(0, 101, table.height).astype(float)))
-    found = z_scores(table)
+    found = normalise_by_z(table)
     assert found.annotators.height == 24
     assert found.annotators["answers"].unique().to_list() == [180]
     systems = table.with_columns(pl.Series("z", found.z)).group_by("criterion", "system").agg(pl.col("z").mean())
@@ -54,7 +54,7 @@ def test_blocks_are_apart():
             "value": [1.0, 2.0, 3.0, 10.0, 20.0, 30.0],
         }
     )
-    z = z_scores(table, minimum=3).z
+    z = normalise_by_z(table, minimum=3).z
     assert z[:3] == pytest.approx(z[3:])
 
 
@@ -66,11 +66,11 @@ def test_guards_leave_out_or_pool():
             "value": [1.0, 2, 3, 4, 5, 5, 5, 5, 9, 2],
         }
     )
-    dropped = z_scores(table, minimum=3)
+    dropped = normalise_by_z(table, minimum=3)
     assert np.isfinite(dropped.z).tolist() == [True] * 4 + [False] * 6
     assert dropped.annotators["status"].to_list() == ["ok", "constant", "few"]
     assert len(dropped.notes) == 3
-    pooled = z_scores(table, minimum=3, guard="pooled")
+    pooled = normalise_by_z(table, minimum=3, guard="pooled")
     everybody = table["value"].to_numpy()
     assert pooled.z[8] == pytest.approx((9 - everybody.mean()) / everybody.std())
     assert pooled.z[:4] == pytest.approx(dropped.z[:4])
@@ -78,17 +78,17 @@ def test_guards_leave_out_or_pool():
 
 def test_an_unknown_way():
     with pytest.raises(NameUnknownError, match="did you mean 'crossed'"):
-        normalise(pl.DataFrame(), "cross")
+        normalise_judgments(pl.DataFrame(), "cross")
     with pytest.raises(NameUnknownError, match="did you mean 'minimum'"):
-        normalise(pl.DataFrame(), "z:minmum=3")
+        normalise_judgments(pl.DataFrame(), "z:minmum=3")
     with pytest.raises(OptionError, match="choose drop or pooled"):
-        normalise(pl.DataFrame(), "z:guard=keep")
+        normalise_judgments(pl.DataFrame(), "z:guard=keep")
 
 
 def test_ways_with_parameters():
     table = pl.DataFrame({"annotator": ["a"] * 3 + ["b"], "criterion": ["k"] * 4, "value": [1.0, 2.0, 3.0, 9.0]})
-    assert np.isfinite(normalise(table, "z:minimum=3").z).tolist() == [True, True, True, False]
-    assert np.isfinite(normalise(table, "z:minimum=3,guard=pooled").z).all()
+    assert np.isfinite(normalise_judgments(table, "z:minimum=3").z).tolist() == [True, True, True, False]
+    assert np.isfinite(normalise_judgments(table, "z:minimum=3,guard=pooled").z).all()
 
 
 def test_crossed_takes_severity_off_criterion_by_criterion():
@@ -98,8 +98,8 @@ def test_crossed_takes_severity_off_criterion_by_criterion():
     both = pl.concat(
         [table, table.with_columns(pl.lit("other").alias("criterion"), (100 - pl.col("value")).alias("value"))]
     )
-    found = crossed(both)
-    once = crossed(table)
+    found = normalise_crossed(both)
+    once = normalise_crossed(table)
     assert found.z[: table.height] == pytest.approx(once.z, abs=1e-6)
     severity = {c: found.annotators.filter(pl.col("criterion") == c)["severity"].to_numpy() for c in ("da", "other")}
     assert severity["other"] == pytest.approx(-severity["da"], abs=1e-3)
@@ -130,7 +130,7 @@ def test_crossed_finds_who_is_strict_although_documents_differ():
                 "value": value,
             }
         )
-        found = crossed(table).annotators
+        found = normalise_crossed(table).annotators
         names = found["annotator"].to_list()
         truth = severity[[int(name[1:]) for name in names]]
         means = table.group_by("annotator").agg(-pl.col("value").mean())
@@ -142,7 +142,7 @@ def test_crossed_finds_who_is_strict_although_documents_differ():
 def test_equal_answers_have_no_noise():
     rows = [(item, "A", who, "c", 3.0) for item in range(30) for who in "xyz"]
     equal = pl.DataFrame(rows, schema=["item", "system", "annotator", "criterion", "value"], orient="row")
-    assert crossed(equal).notes[0].endswith("of the rest 0")
+    assert normalise_crossed(equal).notes[0].endswith("of the rest 0")
 
 
 def test_what_crossed_cannot_tell():
@@ -155,17 +155,17 @@ def test_what_crossed_cannot_tell():
             "value": [1.0, 2.0, 4.0],
         }
     )
-    found = crossed(alone)
+    found = normalise_crossed(alone)
     assert found.z.tolist() == [1.0, 2.0, 4.0]
     assert any("one annotator" in note for note in found.notes)
     apart = alone.with_columns(pl.Series("annotator", ["x", "y", "y"]))
-    assert any("no output was judged by two" in note for note in crossed(apart).notes)
+    assert any("no output was judged by two" in note for note in normalise_crossed(apart).notes)
     with pytest.raises(DataError, match="there are none"):
-        crossed(alone.with_columns(pl.lit(None, dtype=pl.String).alias("annotator")))
+        normalise_crossed(alone.with_columns(pl.lit(None, dtype=pl.String).alias("annotator")))
     with pytest.raises(DataError, match="too few"):
-        crossed(alone.with_columns(pl.Series("system", ["A", "B", "C"])))
+        normalise_crossed(alone.with_columns(pl.Series("system", ["A", "B", "C"])))
     two = alone.with_columns(pl.Series("system", ["A", "B", "B"]))  # one judgment more than systems is enough
-    assert crossed(two).z.tolist() == [1.0, 2.0, 4.0]
+    assert normalise_crossed(two).z.tolist() == [1.0, 2.0, 4.0]
 
 
 def test_crossed_takes_outputs_for_units_from_half_of_the_judgments_on():
@@ -187,8 +187,8 @@ def test_crossed_takes_outputs_for_units_from_half_of_the_judgments_on():
         (less, "item", "output"),
     ]
     for part, unit, other in cases:
-        assert crossed(part).z == pytest.approx(crossed(part, unit=unit).z)
-        assert crossed(part).z != pytest.approx(crossed(part, unit=other).z, abs=1e-6)
-        assert f"of {unit}s " in crossed(part).notes[0]
-        assert f"of {other}s " in crossed(part, unit=other).notes[0]
-        assert len(crossed(part).notes) == 1
+        assert normalise_crossed(part).z == pytest.approx(normalise_crossed(part, unit=unit).z)
+        assert normalise_crossed(part).z != pytest.approx(normalise_crossed(part, unit=other).z, abs=1e-6)
+        assert f"of {unit}s " in normalise_crossed(part).notes[0]
+        assert f"of {other}s " in normalise_crossed(part, unit=other).notes[0]
+        assert len(normalise_crossed(part).notes) == 1

@@ -11,7 +11,7 @@ import pytest
 import aliquot
 from aliquot.annotation.clean import PRESETS, build_chain
 from aliquot.annotation.cleaning_steps import STEPS, NotApplicableError, find_step
-from aliquot.annotation.judgment_rows import judgment_rows, page_times
+from aliquot.annotation.judgment_rows import judgment_rows, list_pages
 from aliquot.core.judgments import CONTROL_ITEM
 from aliquot.errors import AliquotError, NameUnknownError, OptionError
 
@@ -164,11 +164,11 @@ def test_speeders_against_the_median_annotator():
 
 def test_pages_add_up_unless_their_time_is_written_on_each_answer():
     own = table(item=[0, 0, 1, 1], annotator="a", criterion=["f", "g"] * 2, seconds=[4.0, 6.0, 9.0, 9.0])
-    assert page_times(judgment_rows(own))["seconds"].to_list() == [10.0, 9.0]
+    assert list_pages(judgment_rows(own))["seconds"].to_list() == [10.0, 9.0]
     paged = table(annotator="a", page=["p1", "p1", "p2"], seconds=[4.0, 6.0, 9.0])
-    assert page_times(judgment_rows(paged))["seconds"].to_list() == [10.0, 9.0]
+    assert list_pages(judgment_rows(paged))["seconds"].to_list() == [10.0, 9.0]
     twice = table(item=[0, 0], annotator="a", seconds=[4.0, 6.0])
-    assert page_times(judgment_rows(twice))["seconds"].to_list() == [4.0, 6.0]
+    assert list_pages(judgment_rows(twice))["seconds"].to_list() == [4.0, 6.0]
 
 
 def test_fast_pages_ban_or_mark_the_page():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import aliquot
 from aliquot import EvalSet
-from aliquot.annotation.questionnaires import PANAS, AffectScores, PoolReduction, panas, reduce_pool
+from aliquot.annotation.questionnaires import PANAS, AffectScores, PoolReduction, reduce_pool, score_panas
 from aliquot.annotation.survey import Blocks, survey, survey_blocks
 from aliquot.cli.main import run
 from aliquot.errors import DataError, NameUnknownError, OptionError
@@ -44,7 +44,7 @@ def test_a_question_at_the_limits_stays(minimum, spread, kept):
 
 
 def test_what_a_pool_refuses():
-    with pytest.raises(NameUnknownError, match="unknown rule 'xor'"):
+    with pytest.raises(NameUnknownError, match="`rule` is 'xor'"):
         reduce_pool(TABLE, rule="xor")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="no column holds the question"):
         reduce_pool(TABLE.rename({"question": "pair_of_words"}))
@@ -64,20 +64,20 @@ def test_panas_by_hand():
         ("p", "before", 10, 10),
         ("q", "before", 46, 48),
     ]
-    unnamed = panas(answers(proud=2).drop("participant", "time"))
+    unnamed = score_panas(answers(proud=2).drop("participant", "time"))
     assert [(row.participant, row.time, row.positive) for row in unnamed.rows] == [("1", None, 10), ("2", None, 47)]
     assert sum(map(len, PANAS.values())) == len({word for words in PANAS.values() for word in words}) == 20
 
 
 def test_panas_with_gaps_and_mistakes():
-    found = panas(answers(proud=None))
+    found = score_panas(answers(proud=None))
     assert np.isnan(found.rows[1].positive)
     assert found.rows[1].negative == 50
     assert "1 of 2 rows lack an adjective" in found.notes[0]
     with pytest.raises(DataError, match="row 2, 'upset' is 6; PANAS is rated 1 to 5"):
-        panas(answers(upset=6))
+        score_panas(answers(upset=6))
     with pytest.raises(DataError, match="there is no column 'afraid'"):
-        panas(answers().drop("afraid"))
+        score_panas(answers().drop("afraid"))
 
 
 def test_in_a_terminal(tmp_path, capsys):

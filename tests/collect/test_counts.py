@@ -10,7 +10,7 @@ from tests.cli.conftest import caller
 from tests.collect.conftest import judge_all
 
 import aliquot
-from aliquot.annotation.preferences import Comparison
+from aliquot.annotation.preference_result import Comparison
 from aliquot.collect.actions import act
 from aliquot.collect.organiser import overview
 from aliquot.collect.protocols import Choice, Protocol

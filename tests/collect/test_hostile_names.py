@@ -12,7 +12,7 @@ from tests.collect import test_exchange, test_sheets
 from tests.collect.conftest import as_version_2, judge_all
 
 import aliquot
-from aliquot.annotation.preferences import Comparison
+from aliquot.annotation.preference_result import Comparison
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.exchange import KEY, TOOLS
 from aliquot.collect.exporting import write_table

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import aliquot
-from aliquot.annotation.preferences import Comparison
+from aliquot.annotation.preference_result import Comparison
 from aliquot.errors import DataError
 from aliquot.metric_eval.metrics import MetricReport
 from aliquot.report import figures

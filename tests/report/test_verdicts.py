@@ -15,7 +15,7 @@ import pytest
 import aliquot
 from aliquot.annotation.agreement_result import Agreement
 from aliquot.annotation.agreement_tables import make_table
-from aliquot.annotation.preferences import Comparison, Position, SystemPreference
+from aliquot.annotation.preference_result import Comparison, Position, SystemPreference
 from aliquot.core.selection import Selection
 from aliquot.core.verdict_words import PairTest
 from aliquot.estimation.estimate import Estimates, PairEstimate, SystemEstimate

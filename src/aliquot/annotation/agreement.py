@@ -19,15 +19,15 @@ from aliquot.annotation.coefficients import (
     compute_coefficients,
     pair_columns,
 )
-from aliquot.annotation.judgment_arrays import JudgmentArrays, groups_of, judgment_arrays, recoded
+from aliquot.annotation.judgment_arrays import JudgmentArrays, judgment_arrays, recode_arrays, split_groups
 from aliquot.annotation.judgment_rows import (
     Data,
     RecodeLike,
     Recoding,
     group_codes,
-    judgments_of,
+    judgment_table,
     parse_recoding,
-    table_in,
+    require_judgments,
 )
 from aliquot.core import memory
 from aliquot.core.conventions import require_squarable
@@ -121,7 +121,7 @@ def agreement(
         result = judgment_arrays(
             data, criterion=criterion, annotators=annotators, answer=answer, scale=scale, columns=columns
         )
-        return recoded(result, recodings[0]) if len(recodings) == 1 else result
+        return recode_arrays(result, recodings[0]) if len(recodings) == 1 else result
 
     arrays = read_arrays(columns)
     require_squarable(arrays.value, "judgments")
@@ -129,7 +129,7 @@ def agreement(
     grouped = arrays
     if column:  # judgments under different values of the column are of different units
         grouped = read_arrays(columns=[*columns, *column])
-    group_arrays = groups_of(grouped, groups)
+    group_arrays = split_groups(grouped, groups)
     measured, draws = choose_level(arrays, level), Draws(bootstrap, seed, confidence)
     rows: list[Coefficient] = []
     compared = Compared(arrays)
@@ -180,7 +180,7 @@ def agreement(
 
 def _group_columns(data: Data, by: str | Sequence[str]) -> list[str]:
     if by == "auto":
-        table = data.items if isinstance(data, EvalSet) else table_in(data)
+        table = data.items if isinstance(data, EvalSet) else judgment_table(data)
         domains = table["domain"].n_unique() if "domain" in table.columns else 0
         return ["domain"] if 1 < domains <= _MAX_DOMAINS else []
     return [] if by == "none" else [by] if isinstance(by, str) else list(by)
@@ -204,17 +204,17 @@ def _iterate_groups(
     arrays = compared.arrays
     criteria = arrays.criteria
     for criterion in criteria if len(criteria) > 1 else []:
-        yield "criterion", criterion, Compared(arrays.at(arrays.under(criterion)))
+        yield "criterion", criterion, Compared(arrays.take(arrays.is_criterion(criterion)))
     for column in columns:
         values = arrays.table[column].cast(pl.String).fill_null("(none)")
         for name in values.unique(maintain_order=True):
-            yield column, name, Compared(arrays.at((values == name).to_numpy()))
+            yield column, name, Compared(arrays.take((values == name).to_numpy()))
     for name, part in sets.items():
         yield "group", name, Compared(part)
     if max_distinct is not None:
         if max_distinct < 1:
             raise OptionError(f"max_distinct={max_distinct}: an output has at least one judgment; choose 1 or more")
-        matches = arrays.at(_count_distinct_judgments(arrays) <= max_distinct)
+        matches = arrays.take(_count_distinct_judgments(arrays) <= max_distinct)
         yield "outputs", f"at most {max_distinct} different answers", Compared(matches)
 
 
@@ -231,7 +231,7 @@ def _recoded_coefficients(
     """Coefficients on each of several re-coded scales; a single one has become the scale already."""
     rows: list[Coefficient] = []
     for recoding in recodings if len(recodings) > 1 else []:
-        part = recoded(arrays, recoding)
+        part = recode_arrays(arrays, recoding)
         new = choose_level(part, "auto" if level in ("interval", "ratio") else level)
         rows += compute_coefficients(
             Compared(part), new, choose_measures(measures, new), draws, kind="scale", group=recoding.name
@@ -291,12 +291,12 @@ def _compare_spans(
 
     Spans in the source and in the output are in different texts. Repeats of a judgment are left out.
     """
-    table = table_in(data)
+    table = judgment_table(data)
     if not all(name in table.columns and not table[name].dtype.is_nested() and table[name].count() for name in _SPAN):
         return tables.make_table("spans"), [], []
     if len(annotators) > MAX_ANNOTATORS:
         return tables.make_table("spans"), [], ["too many annotators to compare their spans"]
-    table = judgments_of(data).usable().table.filter(pl.col("annotator").is_in(list(annotators)))
+    table = require_judgments(data).usable().table.filter(pl.col("annotator").is_in(list(annotators)))
     if "repeat" in table.columns:
         is_repeat = pl.col("repeat").cast(pl.String).str.to_lowercase().is_in(["true", "1", "yes"])
         table = table.filter(~is_repeat.fill_null(value=False))
@@ -383,7 +383,7 @@ def _agreement_notes(data: Data, compared: Compared, columns: Sequence[str]) -> 
     unnamed = arrays.table["criterion"].null_count() if criteria else 0
     if unnamed:
         notes.append(f"{unnamed} judgments name no criterion: they are compared among themselves")
-    table = table_in(data)
+    table = judgment_table(data)
     protocols = table["protocol"].drop_nulls().n_unique() if "protocol" in table.columns else 0
     if protocols > 1:
         remedy = "" if "protocol" in columns else "; see `by=protocol`"
@@ -402,7 +402,7 @@ def _absence_notes(arrays: JudgmentArrays, criteria: Sequence[str]) -> list[str]
     """Annotators who did not judge a criterion that others did."""
     notes = []
     for criterion in criteria:
-        present = np.unique(arrays.annotator[arrays.under(criterion)])
+        present = np.unique(arrays.annotator[arrays.is_criterion(criterion)])
         missing = len(arrays.annotators) - len(present)
         if missing:
             notes.append(f"{missing} of {len(arrays.annotators)} annotators did not judge '{criterion}'")
@@ -417,7 +417,7 @@ def _agreement_signature(data: Data, **parts: object) -> str:
     """Identify the data by their fingerprint, or by a digest of the judgments."""
     if isinstance(data, EvalSet):
         return signature("agreement", data, **parts)
-    table = table_in(data)
+    table = judgment_table(data)
     names = ("item", "system", "annotator", "criterion", parts.get("answer") or "value")
     rows = table.select(name for name in names if name in table.columns).hash_rows(seed=0).to_numpy().tobytes()
     return signature("agreement", None, **parts, judgments=hashlib.blake2b(rows).hexdigest()[:6])

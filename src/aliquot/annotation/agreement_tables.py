@@ -92,7 +92,7 @@ def square_tables(arrays: JudgmentArrays, pair_columns: PairColumns | None) -> d
     """Counts of outputs by both annotators' values, where they are few enough to keep."""
     if pair_columns is None or pair_columns.tables is None or pair_columns.tables.size > _MAX_TABLE_CELLS:
         return {}
-    values = [arrays.name_of(value) for value in pair_columns.pairs.judgments.values]
+    values = [arrays.format_value(value) for value in pair_columns.pairs.judgments.values]
     names, pairs = arrays.annotators, pair_columns.pairs
     return {
         (names[a], names[b]): pl.DataFrame(
@@ -175,7 +175,7 @@ def value_frame(arrays: JudgmentArrays) -> pl.DataFrame:
         "answers",
         {
             "annotator": [name for name in arrays.annotators for _ in range(k)],
-            "answer": [arrays.name_of(value) for value in values] * n,
+            "answer": [arrays.format_value(value) for value in values] * n,
             "count": counts,
             "share": counts / np.where(total > 0, total, np.nan),
         },
@@ -202,7 +202,7 @@ def group_frame(arrays: JudgmentArrays, groups: Mapping[str, JudgmentArrays], le
 
 def _output_means(arrays: JudgmentArrays, criterion: str | None) -> pl.DataFrame:
     """A group's mean judgment on each output: over annotators, then over criteria."""
-    mine = arrays if criterion is None else arrays.at(arrays.under(criterion))
+    mine = arrays if criterion is None else arrays.take(arrays.is_criterion(criterion))
     _, place, unit = np.unique(mine.unit, return_index=True, return_inverse=True)
     units = mine.table.select("item", "system")[place].with_columns(mean=pl.Series(group_means(unit, mine.value)))
     return units.group_by("item", "system", maintain_order=True).agg(pl.col("mean").mean())

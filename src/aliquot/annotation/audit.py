@@ -15,7 +15,7 @@ import polars as pl
 
 from aliquot.annotation.cleaning_steps import Z
 from aliquot.annotation.judgment_rows import OPEN, JudgmentRows, first_rows, group_codes
-from aliquot.annotation.prepare import BY, MINIMUM
+from aliquot.annotation.prepare import MIN_JUDGMENTS, Z_GROUPS
 from aliquot.core.conventions import is_human_name
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments
@@ -192,7 +192,7 @@ def _annotator_effects(before: JudgmentRows, after: JudgmentRows, keeper: ScoreK
 def system_table(before: JudgmentRows, after: JudgmentRows, keeper: ScoreKeeper) -> pl.DataFrame:
     """One row per system, the best after cleaning first."""
     columns: dict[str, Any] = {"system": keeper.systems}
-    groups = group_codes(before.table, BY)
+    groups = group_codes(before.table, Z_GROUPS)
     named = before.table["annotator"].is_not_null().to_numpy()
     for when, judged in (("before", before), ("after", after)):
         counted = select_counted(judged)
@@ -201,7 +201,7 @@ def system_table(before: JudgmentRows, after: JudgmentRows, keeper: ScoreKeeper)
             z = keeper.mean_scores(counted, judged.table[Z].cast(pl.Float64).to_numpy())
         else:
             values = np.where(counted & named, keeper.values, np.nan)
-            z = keeper.mean_scores(counted, group_zscores(values, groups, MINIMUM).z)
+            z = keeper.mean_scores(counted, group_zscores(values, groups, MIN_JUDGMENTS).z)
         columns |= {
             f"answers_{when}": keeper.count_judgments(counted),
             when: raw,

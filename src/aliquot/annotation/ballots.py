@@ -38,7 +38,7 @@ class Ballots:
     systems: tuple[str, ...]  # in the order of the columns of `values`
     values: FloatArray  # higher is better, NaN = not shown
     keys: pl.DataFrame  # item and annotator of each ballot
-    shown: IntArray | None = None  # of best-worst ballots, times shown, best and worst: M x 3
+    ballot_counts: IntArray | None = None  # of best-worst ballots, times shown, best and worst: M x 3
     notes: tuple[str, ...] = ()
 
 
@@ -68,10 +68,10 @@ def read_best_worst(table: ChoiceTable, systems: Sequence[str] | None = None, *,
     best, worst = (pl.col("system").eq_missing(pl.col(role)).cast(pl.Float64) for role in ("best", "worst"))
     values = score_matrix(cells.with_columns((best - worst).alias("value")), rows["row"], names)
     systems_kept, votes = _keep_systems(names, values, systems, table)
-    shown = np.column_stack([(~np.isnan(votes)).sum(axis=0), (votes == 1).sum(axis=0), (votes == -1).sum(axis=0)])
+    counts = np.column_stack([(~np.isnan(votes)).sum(axis=0), (votes == 1).sum(axis=0), (votes == -1).sum(axis=0)])
     notes = [f"ballots without a choice (pending), left out: {pending}"] if pending else []
     keys, votes, merge_notes = _merge_ballots(rows.select("item", "annotator"), votes, table, strict=strict)
-    return Ballots(systems_kept, votes, keys, shown.astype(np.int64), (*notes, *merge_notes))
+    return Ballots(systems_kept, votes, keys, counts.astype(np.int64), (*notes, *merge_notes))
 
 
 def _list_shown(table: ChoiceTable, systems: Sequence[str] | None) -> pl.Series:
@@ -264,7 +264,7 @@ def table_preferences(
         items=ballots.keys["item"].n_unique(),
         annotators=ballots.keys["annotator"].drop_nulls().n_unique(),
         cluster=cluster,
-        shown=ballots.shown,
+        ballot_counts=ballots.ballot_counts,
         notes=(*named.notes, *ballots.notes, *annotator_notes(ballots.keys)),
         fingerprint=named.fingerprint,
         options=(("systems", join_names(systems)), ("ignore", join_names(ignore))),

@@ -39,7 +39,9 @@ class Preferences:
     cluster: str  # item, annotator or none
     # Of pairs shown side by side: 1 where the first was chosen, 0 the second, 1/2 for ties; and the cluster of each.
     position: tuple[FloatArray, IntArray] | None = None
-    shown: IntArray | None = None  # of best-worst ballots, how often each system was shown, best and worst: M x 3
+    ballot_counts: IntArray | None = (
+        None  # of best-worst ballots, how often each system was shown, best and worst: M x 3
+    )
     notes: tuple[str, ...] = ()
     fingerprint: str = ""  # of the data
     options: tuple[tuple[str, object], ...] = ()  # how the choices were read, for signatures

@@ -23,8 +23,8 @@ from aliquot.annotation.audit import (
     system_table,
 )
 from aliquot.annotation.cleaning_steps import STEPS, NotApplicableError, Z, find_step
-from aliquot.annotation.judgment_rows import JudgmentRows, evalset_of, judgment_rows, judgments_of
-from aliquot.annotation.prepare import Recodes, valued, written_recoding
+from aliquot.annotation.judgment_rows import JudgmentRows, judgment_rows, make_evalset, require_judgments
+from aliquot.annotation.prepare import Recodes, format_recoding, recode_values
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments
 from aliquot.core.plausibility import plausibility_notes
@@ -274,8 +274,8 @@ def clean(
         raise OptionError(f"the cleaning step '{min(twice)}' is given twice; leave out {min(twice)}= or the step")
     if not chain:
         raise OptionError(f"there is nothing to do; name a preset ({', '.join(PRESETS)}) or steps ({', '.join(STEPS)})")
-    evalset_before = evalset_of(data)
-    judgments = judgments_of(data) if recode is None and answer == "value" else valued(data, answer, recode)
+    evalset_before = make_evalset(data)
+    judgments = require_judgments(data) if recode is None and answer == "value" else recode_values(data, answer, recode)
     if not len(judgments):
         raise DataError(f"{evalset_before.name}: no judgments to clean; check `systems` and `exclude`")
     original = judgment_rows(judgments)
@@ -318,7 +318,7 @@ def clean(
             steps="+".join(str(spec) for spec in chain),
             fresh="yes" if fresh else None,
             answer=None if answer == "value" else answer,
-            recode=written_recoding(recode),
+            recode=format_recoding(recode),
         ),
     )
 

@@ -13,8 +13,8 @@ from typing import Any, Final, Literal
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.judgment_rows import OPEN, JudgmentRows, page_times, with_pages
-from aliquot.annotation.prepare import MINIMUM, z_scores
+from aliquot.annotation.judgment_rows import OPEN, JudgmentRows, list_pages, page_columns
+from aliquot.annotation.prepare import MIN_JUDGMENTS, normalise_by_z
 from aliquot.core.judgments import CONTROL_ITEM, MARKED
 from aliquot.core.registry import RegistryEntry
 from aliquot.errors import OptionError, unknown_name
@@ -165,14 +165,14 @@ def _sort_counted(judged: JudgmentRows) -> pl.DataFrame:
 
 
 @cleaning_step("standardise", needs=("annotator",), minimum=AT_LEAST_1)
-def standardise_judgments(judged: JudgmentRows, *, minimum: int = MINIMUM) -> StepMarks:
+def standardise_judgments(judged: JudgmentRows, *, minimum: int = MIN_JUDGMENTS) -> StepMarks:
     """Mark nothing, and take z-scores of what counts here; later steps and the audit use them as they are.
 
     Args:
         minimum: an annotator with fewer judgments has no z-scores.
     """
     table = judged.table.select("annotator", "block", "criterion", pl.when(OPEN).then("value").alias("value"))
-    scored = z_scores(table, minimum=minimum)
+    scored = normalise_by_z(table, minimum=minimum)
     return StepMarks(pl.lit(False), notes=scored.notes, z=pl.Series(Z, scored.z, nan_to_null=True))
 
 
@@ -240,7 +240,7 @@ def mark_speeders(
     """
     seconds = pl.col("seconds").drop_nulls()
     annotators = (
-        page_times(judged)
+        list_pages(judged)
         .filter(~pl.col("pending"))
         .group_by("annotator", maintain_order=True)
         .agg(
@@ -288,12 +288,12 @@ def mark_fast_pages(
         pages: how many such pages are too many.
         mark: all of the annotator, or only the judgments on those pages.
     """
-    fast = page_times(judged).filter((pl.col("seconds") < seconds) & ~pl.col("skipped"))
+    fast = list_pages(judged).filter((pl.col("seconds") < seconds) & ~pl.col("skipped"))
     counts = fast.group_by("annotator", maintain_order=True).len("pages_too_fast")
     counts = counts.filter(pl.col("pages_too_fast") >= pages)
     if mark == "annotator":
         return _mark_annotators(counts, pl.lit(True))
-    table, keys = with_pages(judged)
+    table, keys = page_columns(judged)
     pages_to_mark = fast.join(counts, on="annotator", how="semi").select(keys)
     rows = table.with_row_index("_row").join(pages_to_mark, on=keys, how="semi", nulls_equal=True)["_row"]
     return StepMarks(pl.col("_row").is_in(rows.to_list()), counts)
@@ -306,7 +306,7 @@ def mark_page_skippers(judged: JudgmentRows, *, pages: int = 5) -> StepMarks:
     Args:
         pages: how many are too many.
     """
-    skipped = page_times(judged).filter(pl.col("skipped"))
+    skipped = list_pages(judged).filter(pl.col("skipped"))
     counts = skipped.group_by("annotator", maintain_order=True).len("skipped_pages")
     return _mark_annotators(counts, pl.col("skipped_pages") >= pages)
 

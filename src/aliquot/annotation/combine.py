@@ -19,8 +19,15 @@ from aliquot.annotation.combine_methods import (
     parse_formula,
     parse_method,
 )
-from aliquot.annotation.judgment_rows import evalset_of
-from aliquot.annotation.prepare import Recodes, comparable, countable, recoded, recodings_of, written_recoding
+from aliquot.annotation.judgment_rows import make_evalset
+from aliquot.annotation.prepare import (
+    Recodes,
+    format_recoding,
+    make_comparable,
+    parse_recodings,
+    recode_judgments,
+    select_countable,
+)
 from aliquot.core import memory
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
@@ -231,7 +238,7 @@ def combine(
     """
     memory.limit_draws(repeats=repeats)
     data = as_judged(data, None if answer == "value" else answer)
-    evalset = evalset_of(data)
+    evalset = make_evalset(data)
     criteria = evalset.judgments.criteria if evalset.judgments is not None else []
     combine_method, spec = parse_method(method, threshold=threshold)
     joint = parse_formula(formula) if formula is not None else None
@@ -242,9 +249,9 @@ def combine(
     notes: list[str] = []
     annotators: list[pl.DataFrame] = []
     if selected:
-        table, notes = countable(data, answer=answer, mqm_weights=weights)
-        table = recoded(_keep_criteria(table, criteria, selected, notes), recodings_of(recode, criteria))
-        table, normalised = comparable(table, normalise)
+        table, notes = select_countable(data, answer=answer, mqm_weights=weights)
+        table = recode_judgments(_keep_criteria(table, criteria, selected, notes), parse_recodings(recode, criteria))
+        table, normalised = make_comparable(table, normalise)
         if normalised is not None:
             notes += normalised.notes
             annotators.append(normalised.annotators)
@@ -261,7 +268,7 @@ def combine(
         criterion=criterion,
         formula=formula,
         source=source,
-        recode=written_recoding(recode),
+        recode=format_recoding(recode),
         normalise=normalise,
         answer=None if answer == "value" else answer,
         mqm_weights=weights and ",".join(f"{k}={v:g}" for k, v in vars(weights).items()),

@@ -23,9 +23,11 @@ from aliquot.annotation.comparison_inputs import (
     read_source,
     select_options,
 )
-from aliquot.annotation.preferences import Comparison, compare_preferences
-from aliquot.annotation.side_by_side import PostEditing, Verification, postedit, verify
+from aliquot.annotation.postediting import PostEditing, compare_postedits
+from aliquot.annotation.preference_result import Comparison
+from aliquot.annotation.preferences import compare_preferences
 from aliquot.annotation.survey import SURVEY_KINDS, SurveyKind, SurveyResult, survey
+from aliquot.annotation.verification import Verification, compare_verified
 from aliquot.core import memory
 from aliquot.errors import OptionError, warn_caller
 from aliquot.io.inputs import as_evalset
@@ -36,7 +38,9 @@ CompareKind = Literal["pairwise", "best-worst", "ranking", "scores", "verify", "
 COMPARE_KINDS: tuple[CompareKind, ...] = get_args(CompareKind)
 CompareResult = Comparison | Verification | PostEditing
 
-_SIDE_BY_SIDE: Mapping[str, Callable[..., CompareResult]] = MappingProxyType({"verify": verify, "postedit": postedit})
+_SIDE_BY_SIDE: Mapping[str, Callable[..., CompareResult]] = MappingProxyType(
+    {"verify": compare_verified, "postedit": compare_postedits}
+)
 _MOVED = "kind '{kind}' is now in survey: aliquot.survey(data, '{kind}')"
 MOVED_KIND = r"kind '\w+' is now in survey"
 """Start of the warning about a kind of `survey`, as a regular expression."""
@@ -100,7 +104,7 @@ def compare(data: Source, kind: str | None = None, **options: Any) -> CompareRes
         return survey(data, kind, **options)
     if options.get("outputs") is not None:
         options["outputs"] = as_evalset(options["outputs"])
-    options = select_options(kind, options, options_of(kind))
+    options = select_options(kind, options, list_options(kind))
     memory.limit_draws(draws=options.get("draws") or 0)
     if kind in _SIDE_BY_SIDE:
         return _SIDE_BY_SIDE[kind](_require_table(source, kind), **options)
@@ -133,17 +137,17 @@ def _detect_kind(data: Data, options: Mapping[str, Any]) -> str:
 _SCORING = keyword_names(compare_preferences)
 
 
-def options_of(kind: str) -> list[str]:
+def list_options(kind: str) -> list[str]:
     """Return the names of a kind's options.
 
-    >>> "margin" in options_of("scores"), "margin" in options_of("pairwise")
+    >>> "margin" in list_options("scores"), "margin" in list_options("pairwise")
     (True, False)
     """
     if kind in _SIDE_BY_SIDE:
         return keyword_names(_SIDE_BY_SIDE[kind])
-    own = (
+    names = (
         [*keyword_names(score_preferences), "where", "columns"]
         if kind == "scores"
         else keyword_names(table_preferences)
     )
-    return list(dict.fromkeys([*own, *_SCORING]))
+    return list(dict.fromkeys([*names, *_SCORING]))

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.choice_tables import digest_table, number_columns
-from aliquot.annotation.judgment_rows import OPEN, group_codes, judgment_rows, judgments_of
+from aliquot.annotation.criteria_result import Criteria, CriterionPair, DroppedCriterion
+from aliquot.annotation.criterion_ratings import ROWS, choose_criteria, flip_criteria, read_ratings, turn_by_polarity
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
-from aliquot.core.result import Result, frame_of, signature
-from aliquot.core.view import Column, View
-from aliquot.core.written import fixed
-from aliquot.errors import DataError, OptionError, quoted, unknown_name
-from aliquot.io.formats.table_columns import map_columns
+from aliquot.core.result import signature
+from aliquot.errors import OptionError, quoted
 from aliquot.stats.arrays import FloatArray, IntArray, Seed, overflow_scale
 from aliquot.stats.factor_analysis import (
     PROMAX_TARGETS,
@@ -35,157 +30,13 @@ from aliquot.stats.factor_analysis import (
 )
 from aliquot.validation import one_of
 
-
-@dataclass(frozen=True)
-class CriterionPair:
-    """Two criteria and their correlation over rows that have both, with a bootstrap interval over items."""
-
-    a: str
-    b: str
-    n: int
-    correlation: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class DroppedCriterion:
-    """A criterion that left the factor analysis, and why."""
-
-    criterion: str
-    reason: str
-
-
-@dataclass(frozen=True, eq=False)
-class Criteria(Result):
-    """The result of `survey` of kind `criteria`."""
-
-    names: tuple[str, ...]  # the criteria
-    rows: str  # a row is a judgment (one annotator on one output) or an output (mean over annotators)
-    n: int  # rows
-    complete: int  # rows with every criterion, which the factors are fitted on
-    pairs: tuple[CriterionPair, ...]
-    kmo: float  # Kaiser-Meyer-Olkin: below 0.5 factors make no sense, above 0.8 the criteria share much
-    kmo_each: FloatArray
-    eigenvalues: FloatArray  # of the correlations that factors can explain
-    noise: FloatArray  # the same of random data (95th percentile)
-    factors: Factors | None
-    kept: tuple[str, ...]  # the criteria of the factors, in order
-    dropped: tuple[DroppedCriterion, ...]
-    chosen: str  # how the number of factors was found
-    level: float
-    notes: tuple[str, ...] = ()
-    signature: str = ""
-
-    def __repr__(self) -> str:
-        number = 0 if self.factors is None else self.factors.loadings.shape[1]
-        return f"Criteria({len(self.names)} criteria, {self.n} rows, {number} factors)"
-
-    def to_frame(self, table: Literal["criteria", "pairs"] = "criteria") -> pl.DataFrame:
-        """Return one row per criterion (adequacy, communality, loadings; null where it was dropped), or per pair."""
-        if table == "pairs":
-            return self.pairs_frame()
-        fit = self.factors
-        fitted = np.zeros((len(self.kept), 0)) if fit is None else np.column_stack([fit.communality, fit.loadings])
-        numbers = np.full((len(self.names), max(1, fitted.shape[1])), np.nan)
-        numbers[[self.names.index(name) for name in self.kept], : fitted.shape[1]] = fitted
-        columns = ["communality", *(f"factor{k}" for k in range(1, numbers.shape[1]))]
-        frame = pl.DataFrame({"criterion": self.names, "kmo": self.kmo_each}).hstack(pl.DataFrame(numbers, columns))
-        return frame.with_columns(pl.selectors.float().fill_nan(None))
-
-    def pairs_frame(self) -> pl.DataFrame:
-        """One row per pair of criteria."""
-        return frame_of(self.pairs, CriterionPair)
-
-    def views(self) -> Sequence[View]:
-        """Return the views `factors` and `pairs`; many pairs are a detail."""
-        intro = f"{len(self.names)} criteria on {self.n} rows (one per {self.rows}); KMO {fixed(self.kmo, 2)}"
-        is_detail = len(self.pairs) > MAX_PAIRS
-        if is_detail:
-            intro += f"\n{len(self.pairs)} pairs of criteria: see them with `pairs=True`"
-        factors = View("factors", intro=(intro,)) if self.factors is None else _factor_view(self, self.factors, intro)
-        columns = (
-            Column("criterion", "a", "name"),
-            Column("criterion", "b", "name"),
-            Column("rows", "n", "count", rank=1),
-            Column("r", "correlation", places=2),
-            Column("interval", ("low", "high"), "interval", 2, rank=2),
-        )
-        title = f"correlations ({self.level:.0%} intervals over items)"
-        return (factors, View("pairs", self.pairs, columns, title, detail=is_detail))
-
-    def document(self) -> Mapping[str, Any]:
-        """The fields, criteria and factors as tables of numbers."""
-        fit = self.factors
-        factors = fit and {
-            "number": fit.loadings.shape[1],
-            "chi2": fit.chi2,
-            "df": fit.df,
-            "p": fit.p_value,
-            "variance": fit.variance,
-            "correlation": fit.correlation,
-            "converged": fit.converged,
-            "promax": fit.promax,
-        }
-        shared = self.fields_without("names", "kmo_each", "kept", "factors")
-        return {"kind": "criteria", "criteria": self.to_frame(), **shared, "factors": factors}
-
-
-MAX_PAIRS = 12
-"""Pairs of criteria that are shown without being asked for."""
-
-
-def _factor_view(result: Criteria, fit: Factors, intro: str) -> View:
-    """Loadings by criterion; below them the factors' shares of variance and correlations."""
-    number = fit.loadings.shape[1]
-    names = [f"factor{place}" for place in range(1, number + 1)]
-    p = Column("", kind="p").cell(fit.p_value)
-    test = f"chi2 {fit.chi2:.2f} on {fit.df} df, p {p}" if fit.df else "no degree of freedom to test them"
-    title = f"{number} factors ({result.chosen}; promax of {fit.promax.upper()}); {test}"
-    dropped = {row.criterion: row.reason for row in result.dropped}
-    rows = [
-        row | {"criterion": row["criterion"] + " (dropped)" * (row["criterion"] in dropped)}
-        for row in result.to_frame().iter_rows(named=True)
-    ]
-    empty = {"kmo": "", "communality": ""}
-    rows.append({"criterion": "share of variance", **empty, **dict(zip(names, fit.variance.tolist(), strict=True))})
-    for place in range(number if number > 1 else 0):
-        correlations = dict(zip(names, fit.correlation[place].tolist(), strict=True))
-        rows.append({"criterion": f"correlation with factor {place + 1}", **empty, **correlations})
-    columns = (
-        Column("criterion", kind="name"),
-        Column("KMO", "kmo", places=2, rank=2),
-        Column("communality", places=2, rank=1),
-        *(Column(f"factor {place}", name, places=2) for place, name in enumerate(names, start=1)),
-    )
-    return View(
-        "factors",
-        rows,
-        columns,
-        title if number > 1 else f"1 factor ({result.chosen}); {test}",
-        (intro,),
-        "; ".join(f"dropped '{name}': {why}" for name, why in dropped.items()),
-    )
-
-
-ROWS = ("judgment", "output")
 CORRELATIONS = ("pearson", "spearman")
-_SINGULAR = 1e-10
-_FEW = 10
+_MIN_EIGENVALUE = 1e-10
+_MIN_ROWS_PER_CRITERION = 10
 """Rows per criterion below which factors are not to be trusted."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Table:
-    """Rows x criteria with the item of each row, as codes."""
-
-    names: tuple[str, ...]
-    values: FloatArray
-    item: IntArray
-    digest: str
-
-
-def criteria(
+def analyse_criteria(
     data: EvalSet | Judgments | pl.DataFrame,
     *,
     only: Sequence[str] | None = None,
@@ -227,17 +78,17 @@ def criteria(
     >>> rng = np.random.default_rng(1)
     >>> shared = rng.normal(size=(300, 1))
     >>> table = pl.DataFrame(shared + rng.normal(size=(300, 4)), schema=["a", "b", "c", "d"])
-    >>> result = criteria(table.with_row_index("item"), seed=1)
+    >>> result = analyse_criteria(table.with_row_index("item"), seed=1)
     >>> result.factors.df, round(result.kmo, 1)
     (2, 0.8)
     """
     one_of("rows", rows, ROWS)
     one_of("correlation", correlation, CORRELATIONS)
     one_of("promax", promax, PROMAX_TARGETS)
-    data, turned = _upright(data, scale, where)
-    table = _flipped(_chosen(_read(data, rows, where), only), flip)
+    data, turned = turn_by_polarity(data, scale, where)
+    table = flip_criteria(choose_criteria(read_ratings(data, rows, where), only), flip)
     # What follows are correlations: the unit of the values does not matter.
-    found = correlation_matrix(
+    correlations = correlation_matrix(
         table.values / overflow_scale(table.values),
         table.item,
         spearman=correlation == "spearman",
@@ -245,35 +96,35 @@ def criteria(
         draws=draws,
         seed=seed,
     )
-    usable, notes = _fit_for_factors(found, table.names)
-    square = found.complete[np.ix_(usable, usable)]
+    usable, notes = _select_varying(correlations, table.names)
+    square = correlations.complete[np.ix_(usable, usable)]
     overall, single = kmo(square)
-    number, parallel, chosen = _number(square, found.n_complete, factors, seed)
-    fit, left, gone = _fitted(square, found.n_complete, number, gap, communality, promax, drop=drop)
-    names = [table.names[at] for at in usable]
+    number, parallel, chosen = _choose_factor_count(square, correlations.n_complete, factors, seed)
+    fit, retained, dropped = _fit_factors(square, correlations.n_complete, number, gap, communality, promax, drop=drop)
+    names = [table.names[index] for index in usable]
     each = np.full(len(table.names), np.nan)
     each[usable] = single
     return Criteria(
         names=table.names,
         rows=rows,
         n=len(table.values),
-        complete=found.n_complete,
-        pairs=_pair_rows(table.names, found),
+        complete=correlations.n_complete,
+        pairs=_correlation_rows(table.names, correlations),
         kmo=overall,
         kmo_each=each,
         eigenvalues=parallel.eigenvalues,
         noise=parallel.noise,
         factors=fit,
-        kept=tuple(names[at] for at in left),
-        dropped=tuple(DroppedCriterion(names[row.variable], row.reason) for row in gone),
+        kept=tuple(names[index] for index in retained),
+        dropped=tuple(DroppedCriterion(names[row.variable], row.reason) for row in dropped),
         chosen=chosen,
         level=level,
         notes=(
             *turned,
             *notes,
-            *_reversed(fit, names, left),
-            *_notes(found, fit, names, left, chosen, factors),
-            *_misfit(fit, names, left, gap, communality),
+            *_reversed_pole_notes(fit, names, retained),
+            *_factor_notes(correlations, fit, names, retained, chosen, factors),
+            *_misfit_notes(fit, names, retained, gap, communality),
         ),
         signature=signature(
             "compare:criteria",
@@ -295,131 +146,39 @@ def criteria(
     )
 
 
-# -- the table -----------------------------------------------------------------------------------------------------
-
-
-def _read(data: EvalSet | Judgments | pl.DataFrame, rows: str, where: str) -> _Table:
-    if isinstance(data, pl.DataFrame) and not {"criterion", "value"} <= set(map(str.casefold, data.columns)):
-        return _wide(data, rows, where)
-    if isinstance(data, pl.DataFrame):
-        data = data.rename({name: name.casefold() for name in data.columns})
-    judgments = judgments_of(data)
-    if len(judgments.criteria) < 2:
-        raise DataError(f"{where}: the judgments name fewer than two criteria; there is nothing to compare")
-    answers = judgment_rows(judgments).table.filter(
-        OPEN & pl.col("control").is_null() & pl.col("criterion").is_not_null()
-    )
-    by = ["item", "system", "annotator"] if rows == "judgment" else ["item", "system"]
-    wide = answers.pivot("criterion", index=by, values="value", aggregate_function="mean", maintain_order=True)
-    digest = data.fingerprint if isinstance(data, EvalSet) else digest_table(judgments.table)
-    return _Table(
-        names=tuple(judgments.criteria),
-        values=wide.select(judgments.criteria).cast(pl.Float64).fill_null(np.nan).to_numpy(),
-        item=group_codes(wide, ["item"]),
-        digest=digest,
-    )
-
-
-def _wide(frame: pl.DataFrame, rows: str, where: str) -> _Table:
-    """One column per criterion: every column of numbers that plays no other role."""
-    roles = map_columns(frame.columns, None, where)
-    keys = [roles[role] for role in ("item", "system", "annotator") if role in roles]
-    apart = [name for role, name in roles.items() if role not in ("value", "cost")]
-    columns = number_columns(frame, apart, where)
-    if len(columns) < 2:
-        raise DataError(
-            f"{where}: fewer than two columns hold numbers; give judgments with criteria, or one column for each"
-        )
-    values, table = np.column_stack(list(columns.values())), frame
-    if rows == "output" and keys:
-        by = [name for name in keys if name != roles.get("annotator")]
-        grouped = frame.select(by).with_columns(pl.Series(name, v, nan_to_null=True) for name, v in columns.items())
-        table = grouped.group_by(by, maintain_order=True).agg(pl.col(*columns).mean())
-        values = table.select(*columns).fill_null(np.nan).to_numpy()
-    item = group_codes(table, [roles["item"]]) if "item" in roles else np.arange(len(values))
-    return _Table(tuple(columns), values, item, digest_table(frame))
-
-
-def _chosen(table: _Table, only: Sequence[str] | None) -> _Table:
-    if only is None:
-        return table
-    for name in only:
-        if name not in table.names:
-            raise unknown_name("criterion", name, table.names, "check `only`")
-    if len(only) < 2:
-        raise OptionError("criteria are compared with each other: name at least two")
-    columns = [table.names.index(name) for name in only]
-    return _Table(tuple(only), table.values[:, columns], table.item, table.digest)
-
-
-_REVERSED = ("-1", "-1.0", "reversed", "flipped", "true", "yes", "-")
-
-
-def _upright(
-    data: EvalSet | Judgments | pl.DataFrame, scale: tuple[float, float] | None, where: str
-) -> tuple[EvalSet | Judgments | pl.DataFrame, list[str]]:
-    """Turn the judgments that were given with exchanged poles, as their column `polarity` says."""
-    table = data if isinstance(data, pl.DataFrame) else judgments_of(data).table
-    if not {"polarity", "value"} <= set(table.columns):
-        return data, []
-    value = pl.col("value").cast(pl.Float64)
-    turned = pl.col("polarity").cast(pl.String).str.strip_chars().str.to_lowercase().is_in(_REVERSED).fill_null(False)
-    known = table["value"].cast(pl.Float64).drop_nulls()
-    if not len(known) or not table.select(turned.any()).item():
-        return data, []
-    seen = known.to_numpy()
-    least, most = float(seen.min()), float(seen.max())
-    low, high = scale or (least, most)
-    if least < low or most > high:
-        raise DataError(f"{where}: values go from {least:g} to {most:g}, outside the scale {low:g}:{high:g}")
-    note = (
-        f"{table.select(turned.sum()).item()} judgments with reversed poles are turned on the scale {low:g} to {high:g}"
-    )
-    upright = table.with_columns(pl.when(turned).then(low + high - value).otherwise(value).alias("value"))
-    if isinstance(data, pl.DataFrame):
-        return upright, [note]
-    judgments = Judgments(upright)
-    return replace(data, judgments=judgments) if isinstance(data, EvalSet) else judgments, [note]
-
-
-def _flipped(table: _Table, flip: Sequence[str]) -> _Table:
-    for name in flip:
-        if name not in table.names:
-            raise unknown_name("criterion", name, table.names, "check `flip`")
-    sign = np.array([-1.0 if name in flip else 1.0 for name in table.names])
-    return replace(table, values=table.values * sign)
-
-
-def _reversed(fit: Factors | None, names: Sequence[str], left: IntArray) -> list[str]:
+def _reversed_pole_notes(fit: Factors | None, names: Sequence[str], retained: IntArray) -> list[str]:
     """Name criteria that load negatively on their factor: their poles seem to be the other way round."""
     if fit is None:
         return []
     strongest = np.abs(fit.loadings).argmax(axis=1)
-    against = fit.loadings[np.arange(len(strongest)), strongest] < 0
-    found = [names[left[at]] for at in np.flatnonzero(against)]
-    return [f"the poles of {quoted(found)} are against the others of their factor; `flip` turns them"] if found else []
+    is_negative = fit.loadings[np.arange(len(strongest)), strongest] < 0
+    against_others = [names[retained[index]] for index in np.flatnonzero(is_negative)]
+    return (
+        [f"the poles of {quoted(against_others)} are against the others of their factor; `flip` turns them"]
+        if against_others
+        else []
+    )
 
 
-# -- factors -------------------------------------------------------------------------------------------------------
-
-
-def _fit_for_factors(found: CorrelationMatrix, names: Sequence[str]) -> tuple[IntArray, list[str]]:
+def _select_varying(correlations: CorrelationMatrix, names: Sequence[str]) -> tuple[IntArray, list[str]]:
     """Criteria whose correlations are all known: a constant one has none."""
-    known = np.isfinite(found.complete)
-    constant = ~np.diag(known)
+    is_known = np.isfinite(correlations.complete)
+    constant = ~np.diag(is_known)
     notes = [
-        f"'{names[at]}' is constant where all criteria are given: left out of the factors"
-        for at in np.flatnonzero(constant).tolist()
+        f"'{names[index]}' is constant where all criteria are given: left out of the factors"
+        for index in np.flatnonzero(constant).tolist()
     ]
-    return np.flatnonzero(~constant), notes if found.n_complete > 1 else []
+    return np.flatnonzero(~constant), notes if correlations.n_complete > 1 else []
 
 
-def _number(square: FloatArray, n: int, factors: int | None, seed: Seed) -> tuple[int, ParallelAnalysis, str]:
+def _choose_factor_count(
+    square: FloatArray, n: int, factors: int | None, seed: Seed
+) -> tuple[int, ParallelAnalysis, str]:
     """How many factors to fit, what noise would show, and how that was found."""
-    most = max_factors(len(square))
-    if factors is not None and not 0 <= factors <= most:
-        raise OptionError(f"factors is {factors}; {len(square)} criteria allow 0 to {most}")
-    if len(square) < 3 or n <= len(square) + 1 or np.linalg.eigvalsh(square)[0] < _SINGULAR:
+    max_count = max_factors(len(square))
+    if factors is not None and not 0 <= factors <= max_count:
+        raise OptionError(f"factors is {factors}; {len(square)} criteria allow 0 to {max_count}")
+    if len(square) < 3 or n <= len(square) + 1 or np.linalg.eigvalsh(square)[0] < _MIN_EIGENVALUE:
         return (
             0,
             ParallelAnalysis(0, np.zeros(0), np.zeros(0)),
@@ -428,12 +187,16 @@ def _number(square: FloatArray, n: int, factors: int | None, seed: Seed) -> tupl
     parallel = parallel_analysis(square, n, seed=seed)
     if factors is not None:
         return factors, parallel, f"as asked (parallel analysis: {parallel.number})"
-    if parallel.number > most:
-        return most, parallel, f"parallel analysis finds {parallel.number}, and {len(square)} criteria allow {most}"
+    if parallel.number > max_count:
+        return (
+            max_count,
+            parallel,
+            f"parallel analysis finds {parallel.number}, and {len(square)} criteria allow {max_count}",
+        )
     return parallel.number, parallel, "by parallel analysis"
 
 
-def _fitted(
+def _fit_factors(
     square: FloatArray, n: int, number: int, gap: float, communality: float, promax: str, *, drop: bool
 ) -> tuple[Factors | None, IntArray, tuple[DroppedVariable, ...]]:
     everything = np.arange(len(square))
@@ -444,20 +207,27 @@ def _fitted(
     return simple_structure(square, n, number, gap=gap, communality=communality, rotation=promax)
 
 
-def _notes(
-    found: CorrelationMatrix, fit: Factors | None, names: Sequence[str], left: IntArray, chosen: str, asked: int | None
+def _factor_notes(
+    correlations: CorrelationMatrix,
+    fit: Factors | None,
+    names: Sequence[str],
+    retained: IntArray,
+    chosen: str,
+    requested: int | None,
 ) -> list[str]:
-    lacking, n = found.n - found.n_complete, found.n_complete
-    notes = [f"{lacking} of {found.n} rows lack a criterion: factors are fitted on the others"] if lacking else []
+    lacking, n = correlations.n - correlations.n_complete, correlations.n_complete
+    notes = (
+        [f"{lacking} of {correlations.n} rows lack a criterion: factors are fitted on the others"] if lacking else []
+    )
     if fit is None:
         noise = "the criteria have no more in common than noise has"
-        return notes + [f"no factors: {noise if chosen == 'by parallel analysis' else chosen}"] * (asked != 0)
-    if n < _FEW * len(names):
+        return notes + [f"no factors: {noise if chosen == 'by parallel analysis' else chosen}"] * (requested != 0)
+    if n < _MIN_ROWS_PER_CRITERION * len(names):
         notes.append(f"{n} complete rows are few for {len(names)} criteria; interpret the factors with caution")
     if fit.df == 0:
         notes.append("the factors have no degree of freedom left: they fit any data, and cannot be tested")
     if fit.heywood:
-        full = ", ".join(f"'{names[left[at]]}'" for at in fit.heywood)
+        full = ", ".join(f"'{names[retained[index]]}'" for index in fit.heywood)
         notes.append(
             f"{full} seems to be explained completely (a Heywood case): fewer factors, or more rows, are needed"
         )
@@ -466,21 +236,23 @@ def _notes(
     return notes
 
 
-def _misfit(fit: Factors | None, names: Sequence[str], left: IntArray, gap: float, communality: float) -> list[str]:
+def _misfit_notes(
+    fit: Factors | None, names: Sequence[str], retained: IntArray, gap: float, communality: float
+) -> list[str]:
     """Name what fits badly and was kept, because it was asked for or too little would have been left."""
     worst = None if fit is None else find_worst_variable(fit, gap, communality)
-    return [] if worst is None else [f"'{names[left[worst.variable]]}' fits badly ({worst.reason}) and was kept"]
+    return [] if worst is None else [f"'{names[retained[worst.variable]]}' fits badly ({worst.reason}) and was kept"]
 
 
-def _pair_rows(names: Sequence[str], found: CorrelationMatrix) -> tuple[CriterionPair, ...]:
+def _correlation_rows(names: Sequence[str], correlations: CorrelationMatrix) -> tuple[CriterionPair, ...]:
     return tuple(
         CriterionPair(
             names[a],
             names[b],
-            int(found.count[a, b]),
-            float(found.value[a, b]),
-            float(found.low[a, b]),
-            float(found.high[a, b]),
+            int(correlations.count[a, b]),
+            float(correlations.value[a, b]),
+            float(correlations.low[a, b]),
+            float(correlations.high[a, b]),
         )
         for a in range(len(names))
         for b in range(a + 1, len(names))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -45,6 +44,8 @@ class ErrorCost:
 class ErrorImportance(Result):
     """The result of `survey` of kind `importance`: a row per score and type of error."""
 
+    KIND = "importance"
+
     rows: tuple[ErrorCost, ...]
     r2: Mapping[str, float]
     answers: int
@@ -77,10 +78,6 @@ class ErrorImportance(Result):
             columns = (Column("annotator", kind="name"), Column("error", kind="name"), *numbers)
             views.append(View("annotators", rows, columns, f"{target}: points per error by annotator"))
         return tuple(view for view in views if view.rows)
-
-    def document(self) -> Mapping[str, Any]:
-        """The fields with the kind of comparison."""
-        return {"kind": "importance", **self.fields_without()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,7 +15,7 @@ from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.stats.cluster_robust import ChangeTest, change_test
 from aliquot.stats.multiple_testing import ADJUSTMENTS, adjust_p_values
 
-ONLY = "change"
+SINGLE_MEASURE = "change"
 """Name of a single measure that has none."""
 
 
@@ -38,6 +37,8 @@ class GroupChange(ChangeTest):
 @dataclass(frozen=True, eq=False)
 class GroupChanges(Result):
     """The result of `survey` of kind `groups`."""
+
+    KIND = "groups"
 
     rows: tuple[GroupChange, ...]
     adjust: str
@@ -80,10 +81,6 @@ class GroupChanges(Result):
             View("improved", self.rows, improved, "people who improved"),
         )
 
-    def document(self) -> Mapping[str, Any]:
-        """The fields with the kind of comparison."""
-        return {"kind": "groups", **self.fields_without()}
-
 
 def group_changes(
     table: pl.DataFrame,
@@ -113,9 +110,9 @@ def group_changes(
     """
     if adjust not in ADJUSTMENTS:
         raise unknown_name("adjustment", adjust, ADJUSTMENTS)
-    named = choice_table(table, "groups", columns, where)
-    rows, notes = _people(named)
-    first, second = _two_groups(rows, groups, where)
+    choices = choice_table(table, "groups", columns, where)
+    rows, notes = _collect_people(choices)
+    first, second = _choose_two_groups(rows, groups, where)
     rows = rows.filter(pl.col("group").is_in([first, second]))
     measures = rows["measure"].unique(maintain_order=True).to_list()
     for name in lower_is_better:
@@ -135,7 +132,7 @@ def group_changes(
     small = [name for name, test in tests.items() if min(test.n_first, test.n_second) < 2]
     notes += [f"'{name}': a group has fewer than two people with both numbers; nothing can be tested" for name in small]
     return GroupChanges(
-        rows=_rows({str(name): test for name, test in tests.items()}, first, second, adjust),
+        rows=_change_rows({str(name): test for name, test in tests.items()}, first, second, adjust),
         adjust=adjust,
         level=level,
         notes=tuple(notes),
@@ -146,29 +143,32 @@ def group_changes(
             test="student" if equal_variances else "welch",
             lower=",".join(sorted(lower_is_better)) or None,
             level=level,
-            data=named.fingerprint,
+            data=choices.fingerprint,
         ),
     )
 
 
-def _people(table: ChoiceTable) -> tuple[pl.DataFrame, list[str]]:
+def _collect_people(table: ChoiceTable) -> tuple[pl.DataFrame, list[str]]:
     """One row per person and measure: participant, group, measure, before, after."""
-    absent = {"participant": pl.Series(np.arange(len(table)).astype(str)), "measure": pl.Series([ONLY] * len(table))}
-    given = {
+    absent = {
+        "participant": pl.Series(np.arange(len(table)).astype(str)),
+        "measure": pl.Series([SINGLE_MEASURE] * len(table)),
+    }
+    columns = {
         role: table.required(role) if role in table.frame.columns else absent[role]
         for role in ("participant", "group", "measure")
     }
-    rows = pl.DataFrame(given).with_columns(
+    rows = pl.DataFrame(columns).with_columns(
         pl.Series(role, table.numbers(role), nan_to_null=True) for role in ("before", "after")
     )
     rows = rows.unique(maintain_order=True)
-    again = len(table) - rows.height
-    notes = [f"rows that occur twice, counted once: {again}"] if again else []
-    torn = rows.filter(pl.struct("participant", "measure").is_duplicated())
-    if torn.height:
-        bad = torn.row(0, named=True)
+    n_repeated = len(table) - rows.height
+    notes = [f"rows that occur twice, counted once: {n_repeated}"] if n_repeated else []
+    conflicts = rows.filter(pl.struct("participant", "measure").is_duplicated())
+    if conflicts.height:
+        conflict = conflicts.row(0, named=True)
         raise DataError(
-            f"{table.where}: participant '{bad['participant']}' has several rows for '{bad['measure']}' that "
+            f"{table.where}: participant '{conflict['participant']}' has several rows for '{conflict['measure']}' that "
             "differ; keep one"
         )
     moved = rows.filter(pl.col("group").n_unique().over("participant") > 1)
@@ -182,7 +182,7 @@ def _people(table: ChoiceTable) -> tuple[pl.DataFrame, list[str]]:
     return rows, notes
 
 
-def _two_groups(rows: pl.DataFrame, groups: Sequence[str] | None, where: str) -> tuple[str, str]:
+def _choose_two_groups(rows: pl.DataFrame, groups: Sequence[str] | None, where: str) -> tuple[str, str]:
     present = rows["group"].unique(maintain_order=True).to_list()
     chosen = list(groups) if groups is not None else present
     for name in chosen:
@@ -193,7 +193,7 @@ def _two_groups(rows: pl.DataFrame, groups: Sequence[str] | None, where: str) ->
     return str(chosen[0]), str(chosen[1])
 
 
-def _rows(tests: Mapping[str, ChangeTest], first: str, second: str, adjust: str) -> tuple[GroupChange, ...]:
+def _change_rows(tests: Mapping[str, ChangeTest], first: str, second: str, adjust: str) -> tuple[GroupChange, ...]:
     means = adjust_p_values(np.array([test.p for test in tests.values()]), adjust)
     shares = adjust_p_values(np.array([test.p_improved for test in tests.values()]), adjust)
     return tuple(

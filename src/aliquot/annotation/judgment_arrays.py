@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.judgment_rows import Data, Recoding, counted, group_codes, judgment_rows, table_in
+from aliquot.annotation.judgment_rows import Data, Recoding, drop_rows, group_codes, judgment_rows, judgment_table
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments, find_answer_column
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
-_ORDER = ("repeat", "time", "order")
-_PAIR = ("system_a", "system_b")
-_NO_VALUES = ("item", "system", "annotator", "criterion", "seconds")
-_LEFT_OUT = {
+_ORDER_COLUMNS = ("repeat", "time", "order")
+_PAIR_COLUMNS = ("system_a", "system_b")
+_KEY_COLUMNS = ("item", "system", "annotator", "criterion", "seconds")
+_EXCLUSIONS = {
     "marked judgments": pl.col(MARKED).is_not_null(),
     "judgments without a value": pl.col("value").is_null(),
     "judgments on control items": pl.col("control").is_not_null(),
@@ -57,7 +57,7 @@ class JudgmentArrays:
         """The criteria, in order of first appearance."""
         return self.table["criterion"].drop_nulls().unique(maintain_order=True).to_list()
 
-    def at(self, rows: BoolArray) -> JudgmentArrays:
+    def take(self, rows: BoolArray) -> JudgmentArrays:
         """Return only these rows."""
         return replace(
             self,
@@ -68,16 +68,16 @@ class JudgmentArrays:
             value=self.value[rows],
         )
 
-    def under(self, criterion: str) -> BoolArray:
+    def is_criterion(self, criterion: str) -> BoolArray:
         """Which rows are judgments under a criterion."""
         return (self.table["criterion"] == criterion).fill_null(value=False).to_numpy()
 
-    def by(self, annotators: Sequence[str]) -> JudgmentArrays:
+    def of_annotators(self, annotators: Sequence[str]) -> JudgmentArrays:
         """Return only these annotators' judgments."""
         codes = [self.annotators.index(name) for name in annotators]
-        return self.at(np.isin(self.annotator, codes))
+        return self.take(np.isin(self.annotator, codes))
 
-    def name_of(self, value: float) -> str:
+    def format_value(self, value: float) -> str:
         """A value as it is written."""
         # Adding 0 turns -0, which MQM gives outputs without errors, into 0.
         return f"{value + 0.0:g}" if self.labels is None else self.labels[int(value)]
@@ -98,32 +98,36 @@ def judgment_arrays(
     judgments may be texts, in the column `answer`. A judgment outside the `scale` is an error. `columns` of items or
     judgments are kept for grouping.
     """
-    judgments, labels = _numbered(data, answer)
-    table, notes = counted(judgment_rows(judgments).table, _LEFT_OUT)
+    judgments, labels = _number_judgments(data, answer)
+    table, notes = drop_rows(judgment_rows(judgments).table, _EXCLUSIONS)
     if not table.height:
         why = f" ({'; '.join(notes)})" if notes else ""
         raise DataError(f"no judgment has an annotator and a value{why}; agreement compares annotators by their values")
     if criterion is not None:
-        known = table["criterion"].drop_nulls().unique(maintain_order=True).to_list()
-        if criterion not in known:
-            raise unknown_name("criterion", criterion, known)
+        criteria = table["criterion"].drop_nulls().unique(maintain_order=True).to_list()
+        if criterion not in criteria:
+            raise unknown_name("criterion", criterion, criteria)
         table = table.filter(pl.col("criterion") == criterion)
-    apart = [name for name in columns if name in table.columns]
+    judgment_columns = [name for name in columns if name in table.columns]
     table = _with_item_columns(table, data, columns)
     names = table["annotator"].unique(maintain_order=True).sort().to_list()
     if annotators is not None:
-        names = _known(annotators, names)
+        names = _require_annotators(annotators, names)
         table = table.filter(pl.col("annotator").is_in(names))
     if scale is not None:
-        _check_scale(table, scale, labels)
-    return _arrays(table, names, labels, notes, columns, list(dict.fromkeys(["item", "system", "criterion", *apart])))
+        _require_within_scale(table, scale, labels)
+    return _build_arrays(
+        table, names, labels, notes, columns, list(dict.fromkeys(["item", "system", "criterion", *judgment_columns]))
+    )
 
 
-def _numbered(data: Data, answer: str | None) -> tuple[Judgments, tuple[str, ...] | None]:
+def _number_judgments(data: Data, answer: str | None) -> tuple[Judgments, tuple[str, ...] | None]:
     """Return judgments whose values are numbers: texts become their places in alphabetical order."""
-    table = table_in(data)
-    if set(_PAIR) <= set(table.columns):  # what was judged is a pair of systems
-        table = table.with_columns(system=pl.concat_str(pl.col(_PAIR).cast(pl.String).fill_null("-"), separator=" / "))
+    table = judgment_table(data)
+    if set(_PAIR_COLUMNS) <= set(table.columns):  # what was judged is a pair of systems
+        table = table.with_columns(
+            system=pl.concat_str(pl.col(_PAIR_COLUMNS).cast(pl.String).fill_null("-"), separator=" / ")
+        )
     elif "system" not in table.columns:
         table = table.with_columns(system=pl.lit("-"))  # labels of items themselves
     column = answer or "value"
@@ -131,7 +135,7 @@ def _numbered(data: Data, answer: str | None) -> tuple[Judgments, tuple[str, ...
         column = find_answer_column(table, answer)
     if column not in table.columns:
         raise unknown_name("judgment column", column, table.columns, "name that of the judgments in `answer`")
-    if column in _NO_VALUES:
+    if column in _KEY_COLUMNS:
         raise OptionError(
             f"answer='{column}': that column says what was judged, by whom or how fast; it holds no judgments"
         )
@@ -148,31 +152,31 @@ def _numbered(data: Data, answer: str | None) -> tuple[Judgments, tuple[str, ...
     if numbers.null_count() == texts.null_count():
         return Judgments(table.with_columns(numbers.alias("value"))), None
     labels = texts.drop_nulls().unique().sort().to_list()
-    places = [float(at) for at in range(len(labels))]
-    codes = texts.replace_strict(labels, places, default=None, return_dtype=pl.Float64)
+    codes_of_labels = [float(code) for code in range(len(labels))]
+    codes = texts.replace_strict(labels, codes_of_labels, default=None, return_dtype=pl.Float64)
     return Judgments(table.with_columns(codes.alias("value"))), tuple(labels)
 
 
 def _with_item_columns(table: pl.DataFrame, data: Data, columns: Sequence[str]) -> pl.DataFrame:
-    wanted = [name for name in columns if name not in table.columns]
-    there = data.items.columns if isinstance(data, EvalSet) else []
-    for name in wanted:
-        if name not in there:
-            raise unknown_name("item or judgment column", name, [*there, *table.columns], "check `by`")
-    if not wanted or not isinstance(data, EvalSet):
+    missing = [name for name in columns if name not in table.columns]
+    item_columns = data.items.columns if isinstance(data, EvalSet) else []
+    for name in missing:
+        if name not in item_columns:
+            raise unknown_name("item or judgment column", name, [*item_columns, *table.columns], "check `by`")
+    if not missing or not isinstance(data, EvalSet):
         return table
-    of_items = data.items.select(pl.col("id").alias("item"), *wanted)
+    of_items = data.items.select(pl.col("id").alias("item"), *missing)
     return table.join(of_items, on="item", how="left", maintain_order="left")
 
 
-def _known(wanted: Sequence[str], names: list[str]) -> list[str]:
-    for name in wanted:
+def _require_annotators(annotators: Sequence[str], names: list[str]) -> list[str]:
+    for name in annotators:
         if name not in names:
             raise unknown_name("annotator", name, names)
-    return list(dict.fromkeys(wanted))
+    return list(dict.fromkeys(annotators))
 
 
-def _check_scale(table: pl.DataFrame, scale: tuple[float, float], labels: tuple[str, ...] | None) -> None:
+def _require_within_scale(table: pl.DataFrame, scale: tuple[float, float], labels: tuple[str, ...] | None) -> None:
     low, high = scale
     if labels is not None:
         raise OptionError(f"`scale` is {low:g}:{high:g}; the judgments are labels, which have no scale", "scale")
@@ -188,7 +192,7 @@ def _check_scale(table: pl.DataFrame, scale: tuple[float, float], labels: tuple[
         )
 
 
-def _arrays(
+def _build_arrays(
     table: pl.DataFrame,
     names: list[str],
     labels: tuple[str, ...] | None,
@@ -198,18 +202,18 @@ def _arrays(
 ) -> JudgmentArrays:
     annotator = table["annotator"].replace_strict(names, list(range(len(names))), return_dtype=pl.Int64).to_numpy()
     unit = group_codes(table, unit_key)
-    first, origin = _first_answers(table, unit * len(names) + annotator)
+    first, origin = _find_first_judgments(table, unit * len(names) + annotator)
     later = np.flatnonzero(~first)
     value = table["value"].to_numpy()
     repeats = (annotator[later], value[origin[later]], value[later])
-    kept = list(dict.fromkeys(["item", "system", "criterion", *columns]))
+    columns_kept = list(dict.fromkeys(["item", "system", "criterion", *columns]))
     if len(later):
         differing = int((repeats[1] != repeats[2]).sum())
         notes.append(
             f"{len(later)} repeats by the same annotator, {differing} of them with another judgment: the first counts"
         )
     return JudgmentArrays(
-        table=table.select(kept).filter(pl.Series(first)),
+        table=table.select(columns_kept).filter(pl.Series(first)),
         unit=unit[first],
         item=group_codes(table, ("item",))[first],
         annotator=annotator[first],
@@ -222,32 +226,34 @@ def _arrays(
     )
 
 
-def _first_answers(table: pl.DataFrame, key: IntArray) -> tuple[BoolArray, IntArray]:
+def _find_first_judgments(table: pl.DataFrame, key: IntArray) -> tuple[BoolArray, IntArray]:
     """Which rows are an annotator's first judgment on a unit, and for each row the place of that first judgment."""
     rows = pl.DataFrame({"key": key, "at": np.arange(len(key))})
-    known = [name for name in _ORDER if name in table.columns and table[name].null_count() < table.height]
-    if known and rows["key"].n_unique() < len(key):
-        rows = rows.with_columns(table.select(known)).sort(known, nulls_last=True, maintain_order=True)
+    order_columns = [
+        name for name in _ORDER_COLUMNS if name in table.columns and table[name].null_count() < table.height
+    ]
+    if order_columns and rows["key"].n_unique() < len(key):
+        rows = rows.with_columns(table.select(order_columns)).sort(order_columns, nulls_last=True, maintain_order=True)
     origin = rows.with_columns(pl.col("at").first().over("key").alias("origin")).sort("at")["origin"].to_numpy()
     return np.asarray(origin == np.arange(len(key))), origin.astype(np.int64)
 
 
-def recoded(arrays: JudgmentArrays, recoding: Recoding) -> JudgmentArrays:
+def recode_arrays(arrays: JudgmentArrays, recoding: Recoding) -> JudgmentArrays:
     """Return the judgments on a re-coded scale."""
 
-    def new(values: FloatArray) -> FloatArray:
+    def recode_values(values: FloatArray) -> FloatArray:
         old = pl.Series(values)
         if arrays.labels is not None:
-            places = [float(at) for at in range(len(arrays.labels))]
+            places = [float(code) for code in range(len(arrays.labels))]
             old = old.replace_strict(places, list(arrays.labels), return_dtype=pl.String)
         return recoding.apply(old).to_numpy().astype(np.float64)
 
     annotator, first, later = arrays.repeats
     return replace(
         arrays,
-        value=new(arrays.value),
+        value=recode_values(arrays.value),
         labels=recoding.labels,
-        repeats=(annotator, new(first), new(later)),
+        repeats=(annotator, recode_values(first), recode_values(later)),
         ordered=True,
     )
 
@@ -261,25 +267,27 @@ def parse_groups(text: str) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
     for part in text.split(","):
         name, equals, members = part.partition("=")
-        found = [member.strip() for member in members.split("|") if member.strip()]
-        if not (name.strip() and equals and found):
+        annotators = [member.strip() for member in members.split("|") if member.strip()]
+        if not (name.strip() and equals and annotators):
             raise OptionError(f"`groups` is '{text}'; write e.g. experts=a1|a2,crowd=a3|a4")
-        groups[name.strip()] = found
+        groups[name.strip()] = annotators
     return groups
 
 
-def groups_of(arrays: JudgmentArrays, groups: str | Mapping[str, Sequence[str]] | None) -> dict[str, JudgmentArrays]:
+def split_groups(arrays: JudgmentArrays, groups: str | Mapping[str, Sequence[str]] | None) -> dict[str, JudgmentArrays]:
     """Return the judgments of each group of annotators (`NAME=A|B,NAME=C`), or of a column's values."""
     if isinstance(groups, str) and "=" not in groups:
-        named = arrays.table[groups].cast(pl.String)
-        values = named.drop_nulls().unique(maintain_order=True).to_list()
-        return {value: arrays.at((named == value).fill_null(value=False).to_numpy()) for value in values}
-    given = parse_groups(groups) if isinstance(groups, str) else groups or {}
-    seen: dict[str, str] = {}
-    for group, members in given.items():
-        _known(members, list(arrays.annotators))
+        column = arrays.table[groups].cast(pl.String)
+        values = column.drop_nulls().unique(maintain_order=True).to_list()
+        return {value: arrays.take((column == value).fill_null(value=False).to_numpy()) for value in values}
+    groups_by_name = parse_groups(groups) if isinstance(groups, str) else groups or {}
+    group_of: dict[str, str] = {}
+    for group, members in groups_by_name.items():
+        _require_annotators(members, list(arrays.annotators))
         for name in members:
-            if name in seen:
-                raise OptionError(f"`groups`: the annotator '{name}' is in {quoted([seen[name], group])}; choose one")
-            seen[name] = group
-    return {name: arrays.by(members) for name, members in given.items()}
+            if name in group_of:
+                raise OptionError(
+                    f"`groups`: the annotator '{name}' is in {quoted([group_of[name], group])}; choose one"
+                )
+            group_of[name] = group
+    return {name: arrays.of_annotators(members) for name, members in groups_by_name.items()}

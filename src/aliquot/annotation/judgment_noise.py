@@ -13,7 +13,7 @@ from aliquot.errors import DataError
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import pearson
 
-SAME = 0.98
+MIN_SCORE_CORRELATION = 0.98
 """Correlation of judgments' means with a human score from which the score counts as made of them."""
 
 _MAX_ANNOTATORS = 30
@@ -55,7 +55,7 @@ def find_score_judgments(data: EvalSet, human: str) -> ScoreJudgments:
     if human in data.averaged:
         rows, words = _select_rows(merged.table, criterion=data.averaged[human])
         fit = _fit_score(data, rows, data.score(human))
-        if fit is not None and fit[0] >= SAME:  # the judgments may have been replaced since
+        if fit is not None and fit[0] >= MIN_SCORE_CORRELATION:  # the judgments may have been replaced since
             return ScoreJudgments(rows, fit[1], words, merged)
     return _search_judgments(data, human, merged)
 
@@ -70,7 +70,7 @@ def _search_judgments(data: EvalSet, human: str, merged: MergedRepeats) -> Score
             fit = _fit_score(data, rows, scores) if rows.height else None
             if fit is not None and (best is None or fit[0] > best[0] + 1e-9):
                 best = fit[0], ScoreJudgments(rows, fit[1], source, merged)
-    if best is None or best[0] < SAME:
+    if best is None or best[0] < MIN_SCORE_CORRELATION:
         nearest = "" if best is None else f" (highest correlation: {best[0]:.2f})"
         raise DataError(
             f"{data.name}: '{human}' is not the mean of any of the judgments{nearest}, so its noise is unknown"
@@ -127,8 +127,8 @@ def _find_averaged_annotators(
     names = rows["annotator"].drop_nulls().unique().sort().to_list()
     if not 1 < len(names) <= _MAX_ANNOTATORS:
         return []
-    own = rows.group_by("item", "system", "annotator").agg(pl.col("value").mean())
-    wide = own.pivot("annotator", index=["item", "system"], values="value").drop_nulls()
+    means = rows.group_by("item", "system", "annotator").agg(pl.col("value").mean())
+    wide = means.pivot("annotator", index=["item", "system"], values="value").drop_nulls()
     if wide.height < 3 * len(names):
         return []
     human = scores[data.cell_index(wide["item"], wide["system"])]
@@ -161,9 +161,9 @@ def difference_noise(table: pl.DataFrame, within: float) -> tuple[float, bool]:
     if blocks.height < repeated.height / 2 or not blocks.height:
         return 2 * within, False
     value = pl.col("value")
-    rest = (
+    residual = (
         value - value.mean().over("item", "annotator") - value.mean().over("item", "system") + value.mean().over("item")
     )
     items = blocks.group_by("item").agg(pl.col("systems").first(), pl.col("annotators").first())
     freedom = ((items["systems"] - 1) * (items["annotators"] - 1)).sum()
-    return 2 * float(blocks.select((rest**2).sum()).item()) / float(freedom), True
+    return 2 * float(blocks.select((residual**2).sum()).item()) / float(freedom), True

@@ -27,8 +27,8 @@ OPTIONAL = ("time", "order", "page", "block", "control", "repeat", "expected", "
 OPEN = pl.col(MARKED).is_null() & pl.col("value").is_not_null()
 """Judgments that count so far: they have a value, and no mark."""
 
-_KEYS = ("item", "system", "annotator", "criterion", "repeat", "control")
-_NO = ("", "0", "false", "no", "f", "n")
+_JUDGMENT_KEYS = ("item", "system", "annotator", "criterion", "repeat", "control")
+_FALSE_WORDS = ("", "0", "false", "no", "f", "n")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +53,12 @@ class JudgmentRows:
         return replace(self, table=table)
 
 
-def table_in(data: Data) -> pl.DataFrame:
+def judgment_table(data: Data) -> pl.DataFrame:
     """Return the table of judgments; a bare table as it is."""
-    return data if isinstance(data, pl.DataFrame) else judgments_of(data).table
+    return data if isinstance(data, pl.DataFrame) else require_judgments(data).table
 
 
-def judgments_of(data: Data) -> Judgments:
+def require_judgments(data: Data) -> Judgments:
     """Return the judgments in the data, or raise where there are none."""
     if isinstance(data, Judgments):
         return data
@@ -69,17 +69,17 @@ def judgments_of(data: Data) -> Judgments:
     return data.judgments
 
 
-def evalset_of(data: Data) -> EvalSet:
+def make_evalset(data: Data) -> EvalSet:
     """Return the data as an EvalSet; judgments alone become one without scores and outputs.
 
-    >>> evalset_of(pl.DataFrame({"item": [3, 3], "system": ["B", "A"], "value": [1.0, 2.0]})).systems
+    >>> make_evalset(pl.DataFrame({"item": [3, 3], "system": ["B", "A"], "value": [1.0, 2.0]})).systems
     ('B', 'A')
     """
     if isinstance(data, EvalSet):
         return data
     if isinstance(data, pl.DataFrame) and data.schema.get("value", pl.String()) == pl.String:
         data = data.with_columns(pl.lit(None, dtype=pl.Float64).alias("value"))  # labels have no numeric value yet
-    judgments = judgments_of(data)
+    judgments = require_judgments(data)
     ids = judgments.table["item"].unique(maintain_order=True)
     systems = judgments.table["system"].unique(maintain_order=True).to_list()
     return EvalSet(items=ids.alias("id").to_frame(), systems=tuple(systems), judgments=judgments, name="judgments")
@@ -93,36 +93,36 @@ def judgment_rows(judgments: Judgments) -> JudgmentRows:
     ['answered', 'skipped']
     """
     table = judgments.table
-    known = frozenset(name for name in table.columns if table[name].null_count() < table.height)
+    filled_columns = frozenset(name for name in table.columns if table[name].null_count() < table.height)
     absent = [name for name in (*OPTIONAL, MARKED) if name not in table.columns]
     table = table.with_columns(pl.lit(None, dtype=pl.String).alias(name) for name in absent)
     table = table.with_columns(
-        _flags(table["repeat"]),
+        _parse_flags(table["repeat"]),
         _control_kinds(table["control"]),
         cast_column(table["expected"], pl.Float64(), "judgments' expected").fill_nan(None),
         pl.col("page", "block", "state").cast(pl.String),
     )
-    table, of_row = _one_row_each(table)
+    table, of_row = _merge_errors(table)
     negative = table.filter(pl.col("seconds") < 0).height
-    table = table.with_columns(pl.when(pl.col("seconds") >= 0).then("seconds"), _state().alias("state"))
-    return JudgmentRows(table, known, of_row, negative)
+    table = table.with_columns(pl.when(pl.col("seconds") >= 0).then("seconds"), _judgment_state().alias("state"))
+    return JudgmentRows(table, filled_columns, of_row, negative)
 
 
-def counted(table: pl.DataFrame, left_out: Mapping[str, pl.Expr]) -> tuple[pl.DataFrame, list[str]]:
+def drop_rows(table: pl.DataFrame, left_out: Mapping[str, pl.Expr]) -> tuple[pl.DataFrame, list[str]]:
     """Leave rows out, one condition after the other, and note how many each removes."""
     notes = []
     for what, condition in left_out.items():
-        kept = table.filter(~condition)
-        notes += [f"{table.height - kept.height} {what} left out"] if kept.height < table.height else []
-        table = kept
+        remaining = table.filter(~condition)
+        notes += [f"{table.height - remaining.height} {what} left out"] if remaining.height < table.height else []
+        table = remaining
     return table, notes
 
 
-def _one_row_each(table: pl.DataFrame) -> tuple[pl.DataFrame, IntArray]:
+def _merge_errors(table: pl.DataFrame) -> tuple[pl.DataFrame, IntArray]:
     """Sum up the errors of a judgment; the other columns are those of its first row."""
     if "error" not in table.columns:
         return table, np.arange(table.height)
-    of_row = group_codes(table, _KEYS)
+    of_row = group_codes(table, _JUDGMENT_KEYS)
     total = pl.when(pl.col("value").count() > 0).then(pl.col("value").sum())
     grouped = (
         table.with_columns(pl.Series("_answer", of_row))
@@ -156,26 +156,26 @@ def first_rows(codes: IntArray) -> IntArray:
     return np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1)) if len(codes) else codes
 
 
-def _state() -> pl.Expr:
+def _judgment_state() -> pl.Expr:
     """Answered where there is a value; else as `state` says; else skipped where time was spent, and pending."""
-    given = (
+    stated = (
         pl.col("state")
         .str.to_lowercase()
         .str.slice(0, 4)
         .replace_strict({"skip": "skipped", "pend": "pending"}, default=None, return_dtype=pl.String)
     )
     timed = pl.col("seconds").is_not_null() | pl.col("time").is_not_null()
-    unanswered = pl.coalesce(given, pl.when(timed).then(pl.lit("skipped")).otherwise(pl.lit("pending")))
+    unanswered = pl.coalesce(stated, pl.when(timed).then(pl.lit("skipped")).otherwise(pl.lit("pending")))
     return pl.when(pl.col("value").is_not_null()).then(pl.lit("answered")).otherwise(unanswered)
 
 
-def _flags(column: pl.Series) -> pl.Series:
+def _parse_flags(column: pl.Series) -> pl.Series:
     """Read a column of flags: booleans, numbers, or words such as yes and no."""
     if column.dtype == pl.Boolean:
         return column.fill_null(value=False)
     if column.dtype.is_numeric():
         return (column != 0).fill_null(value=False)
-    return ~column.cast(pl.String).str.strip_chars().str.to_lowercase().is_in(_NO).fill_null(value=True)
+    return ~column.cast(pl.String).str.strip_chars().str.to_lowercase().is_in(_FALSE_WORDS).fill_null(value=True)
 
 
 def _control_kinds(column: pl.Series) -> pl.Series:
@@ -184,36 +184,36 @@ def _control_kinds(column: pl.Series) -> pl.Series:
         raise DataError("judgments' control holds lists or objects; write true, training or exam, and false or nothing")
     word = column.cast(pl.String).str.strip_chars().str.to_lowercase()
     kind = pl.when(word.is_in(["training", "exam"])).then(word).otherwise(pl.lit("control"))
-    return pl.select(pl.when(_flags(column)).then(kind).alias("control")).to_series()
+    return pl.select(pl.when(_parse_flags(column)).then(kind).alias("control")).to_series()
 
 
 # -- pages ---------------------------------------------------------------------------------------------------------
 
 
-def with_pages(judged: JudgmentRows) -> tuple[pl.DataFrame, list[str]]:
+def page_columns(judged: JudgmentRows) -> tuple[pl.DataFrame, list[str]]:
     """Return the judgments and the columns that make a page.
 
     That is `page` where there is such a column, else an output with its criteria; judged twice, it is two pages.
     """
     if "page" in judged.known:
         return judged.table, ["annotator", "page"]
-    again = pl.int_range(pl.len()).over("annotator", "item", "system", "criterion").alias("_again")
-    return judged.table.with_columns(again), ["annotator", "item", "system", "_again"]
+    repeat_number = pl.int_range(pl.len()).over("annotator", "item", "system", "criterion").alias("_again")
+    return judged.table.with_columns(repeat_number), ["annotator", "item", "system", "_again"]
 
 
-def page_times(judged: JudgmentRows) -> pl.DataFrame:
+def list_pages(judged: JudgmentRows) -> pl.DataFrame:
     """One row per page of a known annotator: its key, `seconds` (null if unknown), `skipped` and `pending`.
 
     Equal seconds on a page are taken for the page's time, written on each of its judgments; otherwise they add up.
     """
-    table, key = with_pages(judged)
+    table, key = page_columns(judged)
     seconds = pl.col("seconds")
-    once = pl.when(seconds.n_unique() == 1).then(seconds.first()).when(seconds.count() > 0).then(seconds.sum())
+    page_seconds = pl.when(seconds.n_unique() == 1).then(seconds.first()).when(seconds.count() > 0).then(seconds.sum())
     return (
         table.filter(pl.col("annotator").is_not_null() & pl.col(MARKED).is_null())
         .group_by(key, maintain_order=True)
         .agg(
-            once.alias("seconds"),
+            page_seconds.alias("seconds"),
             (pl.col("state") == "skipped").all().alias("skipped"),
             (pl.col("state") == "pending").all().alias("pending"),
         )
@@ -240,7 +240,7 @@ class Recoding:
     def labels(self) -> tuple[str, ...] | None:
         """The new values in order, or None where they are numbers."""
         new = tuple(label for label, _ in self.groups)
-        return None if all(_number(label) is not None for label in new) else new
+        return None if all(_parse_number(label) is not None for label in new) else new
 
     def apply(self, values: pl.Series) -> pl.Series:
         """Return the new values as numbers: themselves, or their place among the labels.
@@ -248,34 +248,41 @@ class Recoding:
         >>> parse_recoding("1|2=low,3..5=high").apply(pl.Series([1.0, 4.0])).to_list()
         [0.0, 1.0]
         """
-        place = {value: self._place(value) for value in values.drop_nulls().unique().sort()}
-        lost = [value for value, at in place.items() if at is None]
+        place = {value: self._group_index(value) for value in values.drop_nulls().unique().sort()}
+        lost = [value for value, index in place.items() if index is None]
         if lost:
             named = f" '{self.name}'" if self.name else ""
             raise DataError(
-                f"re-coding{named}: the values {quoted(_shown(value) for value in lost)} are in no group of "
+                f"re-coding{named}: the values {quoted(_format_value(value) for value in lost)} are in no group of "
                 f"'{self}'; add them to one"
             )
-        new = [float(at) if self.labels else float(self.groups[at][0]) for at in place.values() if at is not None]
+        new = [
+            float(index) if self.labels else float(self.groups[index][0])
+            for index in place.values()
+            if index is not None
+        ]
         return values.replace_strict(list(place), new, default=None, return_dtype=pl.Float64)
 
-    def _place(self, value: float | str) -> int | None:
-        return next((at for at, (_, old) in enumerate(self.groups) if any(_fits(value, text) for text in old)), None)
+    def _group_index(self, value: float | str) -> int | None:
+        return next(
+            (index for index, (_, old) in enumerate(self.groups) if any(_matches_value(value, text) for text in old)),
+            None,
+        )
 
 
-def parse_recoding(given: RecodeLike, name: str = "re-coded") -> Recoding:
+def parse_recoding(recoding: RecodeLike, name: str = "re-coded") -> Recoding:
     """Read a map, written `old|old=new,old=new` or `NAME:old|old=new,...`.
 
     >>> parse_recoding("gravity:0|1|2=significant,3|4|5|6=insignificant,7=none").name
     'gravity'
     """
-    if isinstance(given, Mapping):
-        groups = tuple((str(new), tuple(map(_shown, old))) for new, old in given.items())
+    if isinstance(recoding, Mapping):
+        groups = tuple((str(new), tuple(map(_format_value, old))) for new, old in recoding.items())
     else:
-        head, colon, rest = given.partition(":")
+        head, colon, groups_text = recoding.partition(":")
         if colon and "=" not in head:
-            name, given = head.strip(), rest
-        groups = tuple(_group(part, given) for part in split_top_level(given, ","))
+            name, recoding = head.strip(), groups_text
+        groups = tuple(_parse_group(part, recoding) for part in split_top_level(recoding, ","))
     olds = [text for _, old in groups for text in old]
     twice = [text for text in olds if olds.count(text) > 1]
     if len({new for new, _ in groups}) < len(groups):
@@ -285,28 +292,28 @@ def parse_recoding(given: RecodeLike, name: str = "re-coded") -> Recoding:
     return Recoding(name, groups)
 
 
-def _group(part: str, whole: str) -> tuple[str, tuple[str, ...]]:
+def _parse_group(part: str, recoding: str) -> tuple[str, tuple[str, ...]]:
     old, equals, new = part.rpartition("=")
     olds = tuple(parse_value(text) for text in split_top_level(old, "|"))
     if not equals or not new.strip() or not all(olds):
-        raise OptionError(f"re-coding '{whole}': '{part}' is not OLD|OLD=NEW; write e.g. 1|2=low,3|4|5=high")
+        raise OptionError(f"re-coding '{recoding}': '{part}' is not OLD|OLD=NEW; write e.g. 1|2=low,3|4|5=high")
     return parse_value(new), olds
 
 
-def _fits(value: float | str, text: str) -> bool:
+def _matches_value(value: float | str, text: str) -> bool:
     if isinstance(value, str):
         return value == text
     low, dots, high = text.partition("..")
-    ends = _number(low), _number(high if dots else low)
+    ends = _parse_number(low), _parse_number(high if dots else low)
     return ends[0] is not None and ends[1] is not None and ends[0] <= value <= ends[1]
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
         return None
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     return f"{value:g}" if isinstance(value, int | float) else str(value)

@@ -18,12 +18,12 @@ from aliquot.annotation.judgment_rows import (
     Data,
     RecodeLike,
     Recoding,
-    counted,
+    drop_rows,
     first_rows,
     group_codes,
     judgment_rows,
-    judgments_of,
     parse_recoding,
+    require_judgments,
 )
 from aliquot.core.columns import cast_column
 from aliquot.core.judgments import MARKED, Judgments, find_answer_column
@@ -39,16 +39,16 @@ Recodes = RecodeAny | Mapping[str, RecodeAny] | Sequence[RecodeAny]
 """One map, a map for each criterion, or several that name theirs."""
 
 
-def countable(
+def select_countable(
     data: Data, *, answer: str = "value", mqm_weights: MQMWeights | None = None
 ) -> tuple[pl.DataFrame, list[str]]:
     """Return the judgments that count (unmarked, with a value, not on control items), and what was left out.
 
     The column `answer` of the result holds the values, numbers or labels.
     """
-    judgments, answer = _judgments(data, answer)
+    judgments, answer = _judgments_and_column(data, answer)
     if mqm_weights is not None:
-        judgments = reweighted(judgments, mqm_weights)
+        judgments = reweight_errors(judgments, mqm_weights)
     absent = pl.col(answer).is_null()
     left_out = {
         "marked judgments": pl.col(MARKED).is_not_null(),
@@ -56,30 +56,30 @@ def countable(
         "skipped judgments": (pl.col("state") == "skipped") & absent,
         "judgments on control items": pl.col("control").is_not_null(),
     }
-    table, notes = counted(judgment_rows(judgments).table, left_out)
+    table, notes = drop_rows(judgment_rows(judgments).table, left_out)
     return table.with_columns(pl.col(answer).alias("answer")), notes
 
 
-def _judgments(data: Data, answer: str) -> tuple[Judgments, str]:
+def _judgments_and_column(data: Data, answer: str) -> tuple[Judgments, str]:
     """Judgments and the column of their values: labels in `value` of a bare table move to a column of their own."""
     if isinstance(data, pl.DataFrame) and answer == "value" and data.schema.get("value") == pl.String:
         data = data.with_columns(pl.col("value").alias(_LABEL), pl.lit(None, dtype=pl.Float64).alias("value"))
         answer = _LABEL
     elif isinstance(data, pl.DataFrame) and answer in data.columns and "value" not in data.columns:
         data = data.with_columns(pl.lit(None, dtype=pl.Float64).alias("value"))
-    judgments = judgments_of(data)
+    judgments = require_judgments(data)
     answer = find_answer_column(judgments.table, answer)
     if answer not in judgments.table.columns:
         raise unknown_name("judgment column", answer, judgments.table.columns, "name that of the judgments in `answer`")
     return judgments, answer
 
 
-def reweighted(judgments: Judgments, weights: MQMWeights) -> Judgments:
+def reweight_errors(judgments: Judgments, weights: MQMWeights) -> Judgments:
     """Return MQM errors with minus these weights as values.
 
     >>> errors = pl.DataFrame({"item": [0, 0], "system": ["A", "A"], "value": [0.0, 0.0], "error": [0, 1],
     ...     "category": ["Accuracy", "Fluency/Punctuation"], "severity": ["Major", "minor"]})
-    >>> reweighted(Judgments(errors), MQMWeights(major=10)).table["value"].to_list()
+    >>> reweight_errors(Judgments(errors), MQMWeights(major=10)).table["value"].to_list()
     [-10.0, -0.1]
     """
     table = judgments.table
@@ -101,57 +101,57 @@ def reweighted(judgments: Judgments, weights: MQMWeights) -> Judgments:
     return Judgments(texts.join(costed, on=["category", "severity"], how="left", maintain_order="left"))
 
 
-def recodings_of(recode: Recodes | None, criteria: Sequence[str]) -> dict[str | None, Recoding]:
+def parse_recodings(recode: Recodes | None, criteria: Sequence[str]) -> dict[str | None, Recoding]:
     """Return criterion -> map; a map whose name is no criterion is for all of them (None).
 
-    >>> sorted(recodings_of("fluency:yes=1,partially=0.5,no=0", ["fluency", "style"]))
+    >>> sorted(parse_recodings("fluency:yes=1,partially=0.5,no=0", ["fluency", "style"]))
     ['fluency']
     """
     if recode is None:
         return {}
     if isinstance(recode, Mapping) and recode and all(name in criteria for name in recode):
-        return {name: _recoding(value, name) for name, value in recode.items()}  # type: ignore[arg-type]
-    many = list(recode) if isinstance(recode, list | tuple) else [recode]
-    found: dict[str | None, Recoding] = {}
-    for one in many:
-        recoding = _recoding(one, "")  # type: ignore[arg-type]
+        return {name: _parse_numeric_recoding(value, name) for name, value in recode.items()}  # type: ignore[arg-type]
+    maps = list(recode) if isinstance(recode, list | tuple) else [recode]
+    recodings: dict[str | None, Recoding] = {}
+    for recoding_text in maps:
+        recoding = _parse_numeric_recoding(recoding_text, "")  # type: ignore[arg-type]
         key = recoding.name if recoding.name in criteria else None
-        if key in found:
+        if key in recodings:
             raise OptionError(f"two re-codings are for {'all criteria' if key is None else key}; give one")
-        if key is None and recoding.name and len(criteria) > 1 and len(many) > 1:
+        if key is None and recoding.name and len(criteria) > 1 and len(maps) > 1:
             raise unknown_name("criterion", recoding.name, criteria, "check `recode`")
-        found[key] = recoding
-    return found
+        recodings[key] = recoding
+    return recodings
 
 
-def _recoding(given: RecodeAny, name: str) -> Recoding:
-    recoding = given if isinstance(given, Recoding) else parse_recoding(given, name)
+def _parse_numeric_recoding(recoding_text: RecodeAny, name: str) -> Recoding:
+    recoding = recoding_text if isinstance(recoding_text, Recoding) else parse_recoding(recoding_text, name)
     if recoding.labels is not None:
         raise OptionError(f"re-coding '{recoding}': scores are numbers; write numbers after '=', e.g. yes=1,no=0")
     return recoding
 
 
-def recoded(table: pl.DataFrame, recodings: Mapping[str | None, Recoding]) -> pl.DataFrame:
+def recode_judgments(table: pl.DataFrame, recodings: Mapping[str | None, Recoding]) -> pl.DataFrame:
     """Return the judgments with `value` on the new scale; labels must have a re-coding."""
-    return table.with_columns(_numbers(table, "answer", recodings)).filter(pl.col("value").is_not_null())
+    return table.with_columns(_numeric_values(table, "answer", recodings)).filter(pl.col("value").is_not_null())
 
 
-def valued(data: Data, answer: str, recode: Recodes | None) -> Judgments:
+def recode_values(data: Data, answer: str, recode: Recodes | None) -> Judgments:
     """Return all judgments with numbers as values, by the re-coding; `expected` values are re-coded, too.
 
     >>> table = pl.DataFrame({"item": [0, 1], "system": ["A", "A"], "value": ["yes", None]})
-    >>> valued(table, "value", "yes=1,no=0").table["value"].to_list()
+    >>> recode_values(table, "value", "yes=1,no=0").table["value"].to_list()
     [1.0, None]
     """
-    judgments, column = _judgments(data, answer)
-    recodings = recodings_of(recode, judgments.criteria)
-    table = judgments.table.with_columns(_numbers(judgments.table, column, recodings))
+    judgments, column = _judgments_and_column(data, answer)
+    recodings = parse_recodings(recode, judgments.criteria)
+    table = judgments.table.with_columns(_numeric_values(judgments.table, column, recodings))
     if "expected" in table.columns:
-        table = table.with_columns(_numbers(table, "expected", recodings).alias("expected"))
+        table = table.with_columns(_numeric_values(table, "expected", recodings).alias("expected"))
     return Judgments(table)
 
 
-def _numbers(table: pl.DataFrame, column: str, recodings: Mapping[str | None, Recoding]) -> pl.Series:
+def _numeric_values(table: pl.DataFrame, column: str, recodings: Mapping[str | None, Recoding]) -> pl.Series:
     """The numbers that the values in a column stand for, criterion by criterion."""
     values = table[column]
     if not recodings and values.dtype == pl.String and values.count():
@@ -168,19 +168,19 @@ def _numbers(table: pl.DataFrame, column: str, recodings: Mapping[str | None, Re
     return pl.concat(parts).sort("_row")["value"]
 
 
-def comparable(table: pl.DataFrame, how: str | None) -> tuple[pl.DataFrame, Normalised | None]:
+def make_comparable(table: pl.DataFrame, method: str | None) -> tuple[pl.DataFrame, Normalised | None]:
     """Return the judgments normalised; those without a comparable value leave."""
-    if how is None:
+    if method is None:
         return table, None
-    found = normalise(table, how)
-    values = pl.Series("value", found.z, nan_to_null=True)
-    return table.with_columns(values).filter(pl.col("value").is_not_null()), found
+    normalised = normalise_judgments(table, method)
+    values = pl.Series("value", normalised.z, nan_to_null=True)
+    return table.with_columns(values).filter(pl.col("value").is_not_null()), normalised
 
 
-def written_recoding(recode: Recodes | None) -> str | None:
+def format_recoding(recode: Recodes | None) -> str | None:
     """Write re-codings for a signature.
 
-    >>> written_recoding("1|2=0,3=1")
+    >>> format_recoding("1|2=0,3=1")
     '(1|2=0,3=1)'
     """
     if recode is None:
@@ -192,10 +192,10 @@ def written_recoding(recode: Recodes | None) -> str | None:
 
 # -- comparable annotators -----------------------------------------------------------------------------------------
 
-BY = ("annotator", "block", "criterion")
+Z_GROUPS = ("annotator", "block", "criterion")
 """Groups of z-scores: each annotator's judgments on each criterion in each block (survey), where known."""
 
-MINIMUM = 5
+MIN_JUDGMENTS = 5
 """Judgments an annotator needs for a usable mean and spread."""
 
 Guard = Literal["drop", "pooled"]
@@ -213,8 +213,8 @@ class Normalised:
     notes: tuple[str, ...] = ()
 
 
-def z_scores(
-    table: pl.DataFrame, *, by: tuple[str, ...] = BY, minimum: int = MINIMUM, guard: Guard = "drop"
+def normalise_by_z(
+    table: pl.DataFrame, *, by: tuple[str, ...] = Z_GROUPS, minimum: int = MIN_JUDGMENTS, guard: Guard = "drop"
 ) -> Normalised:
     """Subtract each annotator's mean and divide by their standard deviation (divisor n).
 
@@ -222,48 +222,50 @@ def z_scores(
     spread of all judgments on the criterion (`pooled`). A 0 would be wrong for them.
 
     >>> table = pl.DataFrame({"annotator": ["a"] * 3 + ["b"], "value": [1.0, 2.0, 3.0, 9.0]})
-    >>> z_scores(table, by=("annotator",), minimum=2).z.round(2)
+    >>> normalise_by_z(table, by=("annotator",), minimum=2).z.round(2)
     array([-1.22,  0.  ,  1.22,   nan])
     """
     by = tuple(name for name in by if name in table.columns)
     values = table["value"].cast(pl.Float64).to_numpy()
     groups = group_codes(table, by)
-    named = table["annotator"].is_not_null().to_numpy()
-    found = group_zscores(np.where(named, values, np.nan), groups, minimum)
-    z = found.z
+    has_annotator = table["annotator"].is_not_null().to_numpy()
+    scores = group_zscores(np.where(has_annotator, values, np.nan), groups, minimum)
+    z = scores.z
     if guard == "pooled":
         pool = group_codes(table, ["criterion"]) if "criterion" in by else np.zeros(len(values), dtype=np.int64)
-        unsure = (found.few | found.constant)[groups] | ~named
+        unsure = (scores.few | scores.constant)[groups] | ~has_annotator
         z = np.where(unsure, group_zscores(values, pool).z, z)
-    return Normalised(z, _z_report(table, by, groups, found), _z_notes(values, named, found, groups, minimum, guard))
+    return Normalised(
+        z, _z_report(table, by, groups, scores), _z_notes(values, has_annotator, scores, groups, minimum, guard)
+    )
 
 
-def _z_report(table: pl.DataFrame, by: tuple[str, ...], groups: IntArray, found: GroupZScores) -> pl.DataFrame:
-    status = np.where(found.few, "few", np.where(found.constant, "constant", "ok"))
-    numbers = pl.DataFrame({"answers": found.count, "mean": found.mean, "sd": found.sd, "status": status})
+def _z_report(table: pl.DataFrame, by: tuple[str, ...], groups: IntArray, scores: GroupZScores) -> pl.DataFrame:
+    status = np.where(scores.few, "few", np.where(scores.constant, "constant", "ok"))
+    numbers = pl.DataFrame({"answers": scores.count, "mean": scores.mean, "sd": scores.sd, "status": status})
     report = table[first_rows(groups)].select(by).hstack(numbers)
     return report.filter((pl.col("answers") > 0) & pl.col("annotator").is_not_null())
 
 
 def _z_notes(
-    values: FloatArray, named: BoolArray, found: GroupZScores, groups: IntArray, minimum: int, guard: str
+    values: FloatArray, named: BoolArray, scores: GroupZScores, groups: IntArray, minimum: int, guard: str
 ) -> tuple[str, ...]:
     notes = []
-    done = "left out" if guard == "drop" else "compared with those of all annotators"
-    for what, which in ((f"fewer than {minimum}", found.few), ("only equal", found.constant)):
+    treatment = "left out" if guard == "drop" else "compared with those of all annotators"
+    for what, which in ((f"fewer than {minimum}", scores.few), ("only equal", scores.constant)):
         if which.any():
             rows = int((which[groups] & np.isfinite(values) & named).sum())
             notes.append(
                 f"z-scores: {int(which.sum())} annotators (x criteria) have {what} judgments; "
-                f"their {rows} judgments are {done}"
+                f"their {rows} judgments are {treatment}"
             )
     unnamed = int((np.isfinite(values) & ~named).sum())
     if unnamed:
-        notes.append(f"z-scores: {unnamed} judgments name no annotator; they are {done}")
+        notes.append(f"z-scores: {unnamed} judgments name no annotator; they are {treatment}")
     return tuple(notes)
 
 
-def crossed(table: pl.DataFrame, *, unit: Unit = "auto") -> Normalised:
+def normalise_crossed(table: pl.DataFrame, *, unit: Unit = "auto") -> Normalised:
     """Take each annotator's severity off their judgments; severity and item effects are fitted together, by criterion.
 
     `unit`: what has an effect beside its annotator: the item, or the output (an item with its system), which needs
@@ -271,7 +273,7 @@ def crossed(table: pl.DataFrame, *, unit: Unit = "auto") -> Normalised:
 
     >>> table = pl.DataFrame({"item": [0, 0, 1, 1, 2, 2], "system": ["A"] * 6, "annotator": ["a", "b"] * 3,
     ...     "criterion": ["c"] * 6, "value": [1.0, 2, 5, 6, 8, 9.5]})
-    >>> crossed(table).annotators["severity"].round(2).to_list()
+    >>> normalise_crossed(table).annotators["severity"].round(2).to_list()
     [0.57, -0.57]
     """
     z = np.full(table.height, np.nan)
@@ -280,7 +282,7 @@ def crossed(table: pl.DataFrame, *, unit: Unit = "auto") -> Normalised:
         raise DataError("crossed effects need judgments with a value and an annotator; there are none")
     reports, notes = [], []
     for (criterion,), part in usable.group_by("criterion", maintain_order=True):
-        adjusted, report, part_notes = _crossed_part(part, unit)
+        adjusted, report, part_notes = _fit_crossed_effects(part, unit)
         z[part["_row"].to_numpy()] = adjusted
         reports.append(report.with_columns(pl.lit(criterion, dtype=pl.String).alias("criterion")))
         notes += [f"{criterion}: {note}" if criterion is not None else note for note in part_notes]
@@ -290,7 +292,7 @@ def crossed(table: pl.DataFrame, *, unit: Unit = "auto") -> Normalised:
     return Normalised(z, pl.concat(reports), tuple(notes))
 
 
-def _crossed_part(part: pl.DataFrame, unit: Unit) -> tuple[FloatArray, pl.DataFrame, list[str]]:
+def _fit_crossed_effects(part: pl.DataFrame, unit: Unit) -> tuple[FloatArray, pl.DataFrame, list[str]]:
     annotators, annotator = part["annotator"].unique(maintain_order=True), group_codes(part, ["annotator"])
     several = float(part.select((pl.col("annotator").n_unique().over("item", "system") > 1).mean()).item())
     by_output = unit == "output" or (unit == "auto" and several >= 0.5)
@@ -310,9 +312,9 @@ def _crossed_part(part: pl.DataFrame, unit: Unit) -> tuple[FloatArray, pl.DataFr
             "noise": fit.noise,
         }
     )
-    rest = fit.noise_sd if fit.noise_sd > 1e-9 * np.abs(values).max() else 0.0  # rounding errors are not noise
+    noise_sd = fit.noise_sd if fit.noise_sd > 1e-9 * np.abs(values).max() else 0.0  # rounding errors are not noise
     effects = "outputs" if by_output else "items"
-    sizes = f"annotators {fit.annotator_sd:.3g}, of {effects} {fit.item_sd:.3g}, of the rest {rest:.3g}"
+    sizes = f"annotators {fit.annotator_sd:.3g}, of {effects} {fit.item_sd:.3g}, of the rest {noise_sd:.3g}"
     notes = [f"crossed effects: standard deviation of {sizes}"]
     if len(annotators) == 1:
         notes.append("crossed effects: one annotator; severity cannot be estimated, values are unchanged")
@@ -321,14 +323,14 @@ def _crossed_part(part: pl.DataFrame, unit: Unit) -> tuple[FloatArray, pl.DataFr
     return values - fit.annotator[annotator], report, notes
 
 
-METHODS: dict[str, Callable[..., Normalised]] = {"z": z_scores, "crossed": crossed}
+NORMALISATIONS: dict[str, Callable[..., Normalised]] = {"z": normalise_by_z, "crossed": normalise_crossed}
 """Name -> way to normalise."""
 
 
-def normalise(table: pl.DataFrame, method: str) -> Normalised:
+def normalise_judgments(table: pl.DataFrame, method: str) -> Normalised:
     """Normalise judgments by a method: `z`, `z:minimum=3,guard=pooled`, `crossed`, `crossed:unit=item`."""
     spec = parse_spec(method)
-    if spec.name not in METHODS:
-        raise unknown_name("way to normalise", spec.name, METHODS)
-    function = METHODS[spec.name]
+    if spec.name not in NORMALISATIONS:
+        raise unknown_name("way to normalise", spec.name, NORMALISATIONS)
+    function = NORMALISATIONS[spec.name]
     return function(table, **bind_parameters(spec.name, read_parameters(function, ()), spec.parameters))

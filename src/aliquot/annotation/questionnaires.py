@@ -13,8 +13,9 @@ import polars as pl
 from aliquot.annotation.choice_tables import digest_table
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.core.view import Column, View
-from aliquot.errors import DataError, quoted, unknown_name
+from aliquot.errors import DataError, quoted
 from aliquot.io.formats.table_columns import map_columns, parse_numbers
+from aliquot.validation import one_of
 
 # -- A pool of questions, cut down by a pilot ------------------------------------------------------------------------
 
@@ -89,8 +90,7 @@ def reduce_pool(
     >>> reduce_pool(table).kept
     ('clear - vague',)
     """
-    if rule not in ("and", "or"):
-        raise unknown_name("rule", rule, ("and", "or"))
+    one_of("rule", rule, ("and", "or"))
     roles = map_columns(
         table.columns, {"criterion": "question", **(columns or {})} if "question" in table.columns else columns, where
     )
@@ -111,8 +111,8 @@ def reduce_pool(
         goes = (low and wide) if rule == "and" else (low or wide)
         why = [f"mean {mean:.2f} below {minimum:g}"] * low + [f"sd {sd or 0:.2f} above {spread:g}"] * wide
         rows.append(PoolItem(question, n, mean, float("nan") if sd is None else sd, not goes, "; ".join(why) * goes))
-    few = [row.question for row in rows if row.n < 2]
-    notes = [f"one rating only, so no spread: {quoted(few)}"] if few else []
+    single_ratings = [row.question for row in rows if row.n < 2]
+    notes = [f"one rating only, so no spread: {quoted(single_ratings)}"] if single_ratings else []
     return PoolReduction(
         tuple(rows),
         minimum,
@@ -155,7 +155,7 @@ PANAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """The adjectives of positive and negative affect (Watson, Clark and Tellegen 1988)."""
 
-_LOWEST, _HIGHEST = 1.0, 5.0
+_MIN_RATING, _MAX_RATING = 1.0, 5.0
 
 
 @dataclass(frozen=True)
@@ -171,6 +171,8 @@ class Affect:
 @dataclass(frozen=True, eq=False)
 class AffectScores(Result):
     """The result of `survey` of kind `panas`."""
+
+    KIND = "panas"
 
     rows: tuple[Affect, ...]
     notes: tuple[str, ...] = ()
@@ -190,12 +192,8 @@ class AffectScores(Result):
         )
         return (View("participants", self.rows, columns, "PANAS: sums of ten adjectives, 10 to 50"),)
 
-    def document(self) -> Mapping[str, Any]:
-        """The fields with the kind of comparison."""
-        return {"kind": "panas", **self.fields_without()}
 
-
-def panas(table: pl.DataFrame, *, where: str = "table") -> AffectScores:
+def score_panas(table: pl.DataFrame, *, where: str = "table") -> AffectScores:
     """Score PANAS: the sums of ten adjectives of positive and of ten of negative affect, each rated 1 to 5.
 
     Args:
@@ -205,7 +203,7 @@ def panas(table: pl.DataFrame, *, where: str = "table") -> AffectScores:
         DataError: an adjective is missing, or a rating is outside 1 to 5.
 
     >>> row = {name: [1 + at % 5] for at, name in enumerate((*PANAS["positive"], *PANAS["negative"]))}
-    >>> panas(pl.DataFrame(row)).rows[0].positive
+    >>> score_panas(pl.DataFrame(row)).rows[0].positive
     30.0
     """
     names = {name.strip().casefold(): name for name in table.columns}
@@ -215,16 +213,23 @@ def panas(table: pl.DataFrame, *, where: str = "table") -> AffectScores:
     sums = {}
     for kind, words in PANAS.items():
         ratings = np.column_stack([parse_numbers(table[names[word]], where) for word in words])
-        bad = np.argwhere(np.isfinite(ratings) & ((ratings < _LOWEST) | (ratings > _HIGHEST)))
-        if len(bad):
-            row, at = bad[0].tolist()
-            raise DataError(f"{where}: row {row + 1}, '{words[at]}' is {ratings[row, at]:g}; PANAS is rated 1 to 5")
+        out_of_range = np.argwhere(np.isfinite(ratings) & ((ratings < _MIN_RATING) | (ratings > _MAX_RATING)))
+        if len(out_of_range):
+            row, place = out_of_range[0].tolist()
+            raise DataError(
+                f"{where}: row {row + 1}, '{words[place]}' is {ratings[row, place]:g}; PANAS is rated 1 to 5"
+            )
         sums[kind] = ratings.sum(axis=1)  # NaN where an adjective is missing: a sum of nine is not comparable
-    people = [str(one) for one in table[names["participant"]]] if "participant" in names else None
-    times = [str(one) for one in table[names["time"]]] if "time" in names else None
+    people = [str(value) for value in table[names["participant"]]] if "participant" in names else None
+    times = [str(value) for value in table[names["time"]]] if "time" in names else None
     rows = tuple(
-        Affect(people[at] if people else str(at + 1), times[at] if times else None, float(positive), float(negative))
-        for at, (positive, negative) in enumerate(zip(sums["positive"], sums["negative"], strict=True))
+        Affect(
+            people[place] if people else str(place + 1),
+            times[place] if times else None,
+            float(positive),
+            float(negative),
+        )
+        for place, (positive, negative) in enumerate(zip(sums["positive"], sums["negative"], strict=True))
     )
     missing = sum(not np.isfinite(row.positive + row.negative) for row in rows)
     notes = [f"{missing} of {len(rows)} rows lack an adjective: the sum it belongs to is missing"] if missing else []

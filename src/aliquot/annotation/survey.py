@@ -20,10 +20,11 @@ from aliquot.annotation.comparison_inputs import (
     read_source,
     select_options,
 )
-from aliquot.annotation.criteria import Criteria, criteria
+from aliquot.annotation.criteria import analyse_criteria
+from aliquot.annotation.criteria_result import Criteria
 from aliquot.annotation.error_importance import ErrorImportance, measure_error_importance
 from aliquot.annotation.group_changes import GroupChanges, group_changes
-from aliquot.annotation.questionnaires import PANAS, AffectScores, PoolReduction, panas, reduce_pool
+from aliquot.annotation.questionnaires import PANAS, AffectScores, PoolReduction, reduce_pool, score_panas
 from aliquot.core import memory
 from aliquot.core.columns import group_codes
 from aliquot.core.evalset import EvalSet
@@ -38,13 +39,13 @@ SurveyKind = Literal["criteria", "importance", "groups", "pool", "panas"]
 SURVEY_KINDS: tuple[SurveyKind, ...] = get_args(SurveyKind)
 SurveyResult = Criteria | ErrorImportance | GroupChanges | PoolReduction | AffectScores
 
-_ANALYSES: Mapping[str, Callable[..., SurveyResult]] = MappingProxyType(
+_ANALYSES_BY_KIND: Mapping[str, Callable[..., SurveyResult]] = MappingProxyType(
     {
-        "criteria": criteria,
+        "criteria": analyse_criteria,
         "importance": measure_error_importance,
         "groups": group_changes,
         "pool": reduce_pool,
-        "panas": panas,
+        "panas": score_panas,
     }
 )
 
@@ -94,7 +95,7 @@ def survey(data: Source, kind: str | None = None, **options: Any) -> SurveyResul
     kind = kind or _detect_kind(source, options)
     if kind == "criteria" and isinstance(data, (str, Path)):
         source = _evalset_of_judgments(source, options)
-    options = select_options(kind, options, keyword_names(_ANALYSES[kind]))
+    options = select_options(kind, options, keyword_names(_ANALYSES_BY_KIND[kind]))
     memory.limit_draws(draws=options.get("draws") or 0)
     if not isinstance(source, pl.DataFrame):
         if kind not in ("criteria", "importance"):
@@ -103,7 +104,7 @@ def survey(data: Source, kind: str | None = None, **options: Any) -> SurveyResul
             raise OptionError(
                 "kind 'importance' needs data with lists of errors or a table, not judgments alone", "kind"
             )
-    return _ANALYSES[kind](source, **options)
+    return _ANALYSES_BY_KIND[kind](source, **options)
 
 
 def _detect_kind(data: Data, options: Mapping[str, Any]) -> str:
@@ -169,7 +170,7 @@ def survey_blocks(
     if not 1 <= blocks <= evalset.n_items:
         raise OptionError(f"blocks is {blocks}; choose between 1 and the number of items, {evalset.n_items}")
     rng = np.random.default_rng(seed)
-    strata = _strata(evalset, [by] if isinstance(by, str) else list(by))
+    strata = _stratum_codes(evalset, [by] if isinstance(by, str) else list(by))
     # Strata one after the other, shuffled inside, dealt like cards: neither a stratum nor the whole is ever more than
     # one ahead in a block.
     shuffled = rng.permutation(evalset.n_items)
@@ -177,15 +178,19 @@ def survey_blocks(
     block = np.empty(evalset.n_items, dtype=np.int64)
     block[dealt] = rng.permutation(blocks)[np.arange(evalset.n_items) % blocks]
     ids = evalset.ids
-    order = tuple(tuple(ids[at] for at in rng.permutation(np.flatnonzero(block == one))) for one in range(blocks))
+    order = tuple(
+        tuple(ids[item] for item in rng.permutation(np.flatnonzero(block == number))) for number in range(blocks)
+    )
     half = np.arange(questions) < questions // 2
-    polarity = tuple(tuple(bool(one) for one in rng.permutation(half)) for _ in range(blocks)) if questions else ()
+    polarity = (
+        tuple(tuple(bool(number) for number in rng.permutation(half)) for _ in range(blocks)) if questions else ()
+    )
     return Blocks(block, order, polarity)
 
 
-def _strata(evalset: EvalSet, columns: Sequence[str]) -> IntArray:
+def _stratum_codes(evalset: EvalSet, columns: Sequence[str]) -> IntArray:
     codes = np.zeros(evalset.n_items, dtype=np.int64)
     for column in columns:
-        own = group_codes(evalset, column)
-        codes = np.unique(codes * (int(own.max()) + 1) + own, return_inverse=True)[1]
+        column_codes = group_codes(evalset, column)
+        codes = np.unique(codes * (int(column_codes.max()) + 1) + column_codes, return_inverse=True)[1]
     return codes

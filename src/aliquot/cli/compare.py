@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from aliquot.annotation.compare import MOVED_KIND, CompareResult, compare
-from aliquot.annotation.criteria import Criteria
-from aliquot.annotation.preferences import Comparison
+from aliquot.annotation.criteria_result import Criteria
+from aliquot.annotation.preference_result import Comparison
 from aliquot.annotation.survey import SurveyResult
 from aliquot.cli import common, options, render
 from aliquot.cli.commands import hide_options, note_spelling, old_option

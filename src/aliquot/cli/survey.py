@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from aliquot.annotation.criteria import Criteria
+from aliquot.annotation.criteria_result import Criteria
 from aliquot.annotation.survey import survey
 from aliquot.cli import common, options, render
 from aliquot.cli.commands import old_option

@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from datetime import date, time
 from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -44,9 +44,11 @@ class Result(Shown):
     {'kind': 'verdict', 'mean': None, 'notes': ['few items']}
     """
 
+    KIND: ClassVar[str] = ""  # of results that one verb returns for several kinds of data
+
     def document(self) -> Mapping[str, Any]:
-        """Return what the JSON document holds, values as they are: by default every field."""
-        return self.fields_without()
+        """Return what the JSON document holds, values as they are: by default `KIND`, where set, and every field."""
+        return ({"kind": self.KIND} if self.KIND else {}) | self.fields_without()
 
     def fields_without(self, *names: str) -> dict[str, Any]:
         """Return the fields by name, without those named."""

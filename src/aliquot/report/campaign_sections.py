@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.annotation.agreement_result import Agreement
-from aliquot.annotation.preferences import Comparison, Position
+from aliquot.annotation.preference_result import Comparison, Position
 from aliquot.core.escape import Html
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments

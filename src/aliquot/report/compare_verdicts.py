@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from aliquot.core.verdict_words import format_p, join_names
 
 if TYPE_CHECKING:
-    from aliquot.annotation.criteria import Criteria
+    from aliquot.annotation.criteria_result import Criteria
     from aliquot.annotation.error_importance import ErrorImportance
     from aliquot.annotation.group_changes import GroupChanges
+    from aliquot.annotation.postediting import PostEdited, PostEditing
     from aliquot.annotation.questionnaires import AffectScores, PoolReduction
-    from aliquot.annotation.side_by_side import PostEdited, PostEditing, Verification, VerifiedPair
+    from aliquot.annotation.verification import Verification, VerifiedPair
 
 _ALPHA = 0.05
 

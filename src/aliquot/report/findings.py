@@ -21,7 +21,7 @@ from aliquot.annotation.choice_tables import detect_table_kind
 from aliquot.annotation.clean import Cleaned, clean
 from aliquot.annotation.compare import compare
 from aliquot.annotation.judgment_noise import find_score_judgments
-from aliquot.annotation.preferences import Comparison
+from aliquot.annotation.preference_result import Comparison
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.selection import Selection

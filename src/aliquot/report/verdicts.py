@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # a result's own room is loaded already; the others would onl
     from aliquot.annotation.agreement_result import Agreement
     from aliquot.annotation.clean import Cleaned
     from aliquot.annotation.combine import Combined
-    from aliquot.annotation.preferences import Comparison, SystemPreference
+    from aliquot.annotation.preference_result import Comparison, SystemPreference
     from aliquot.core.selection import Selection
     from aliquot.estimation.estimate import Estimates, SystemEstimate
     from aliquot.estimation.sequential import Replay

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from aliquot.annotation.preferences import Comparison
+from aliquot.annotation.preference_result import Comparison
 from aliquot.core import escape
 from aliquot.errors import DataError
 from aliquot.estimation.estimate import Estimates
