@@ -64,11 +64,11 @@ def test_a_phone_scrolls_down_only(opened):
 
 def test_names_hide_and_come_back(opened):
     page = opened()
-    name = page.locator("table.forest .named").first
+    name = page.locator("main table .named").first
     assert name.is_visible()
     page.check("#blind")
     assert not name.is_visible()
-    assert page.locator("table.forest .letter").first.inner_text().startswith("System ")
+    assert page.locator("main table .letter").first.inner_text().startswith("System ")
     assert NAMES[1] not in page.locator("main").inner_text()
     page.uncheck("#blind")
     assert name.is_visible()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -60,8 +61,17 @@ def _differences(one: Any, other: Any, where: str = "") -> Iterator[tuple[str, A
     elif isinstance(one, float) and isinstance(other, (int, float)):
         if not math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12):
             yield where, one, other
-    elif one != other:
+    elif _spelling(one) != _spelling(other):
         yield where, one, other
+
+
+def _spelling(value: Any) -> Any:
+    """A text in which options are parameters: verbs spell those that they have."""
+    return (
+        re.sub(r"`([a-z_]+)`|--([a-z-]+)", lambda match: (match[1] or match[2]).replace("-", "_"), value)
+        if isinstance(value, str)
+        else value
+    )
 
 
 def _document(call: Call, *arguments: object, or_none: bool = False) -> Any:

@@ -29,6 +29,11 @@ QUICK = ("--repeats", "2", "--budgets", "20%", "--jobs", "1")
 WRITES = {
     "inspect -o": ("inspect", "data.jsonl", "-o", "{}.json"),
     "plan -o": ("plan", "data.jsonl", "--budgets", "20%", "--replays", "2", "--jobs", "1", "-o", "{}.json"),
+    "plan power -o": ("plan", "power", "--difference", "1", "--sd", "25", "-o", "{}.json"),
+    "plan adaptive -o": (
+        *("plan", "adaptive", "data.jsonl", "--replays", "2", "--jobs", "1", "--budget", "30%"),
+        *("-o", "{}.json"),
+    ),
     "plan --plot": (
         "plan",
         "data.jsonl",

@@ -283,7 +283,7 @@ def test_without_matplotlib(aliquot, tmp_path, monkeypatch):
         (["past.jsonl", "--level", "2"], "level is 2"),
         (["past.jsonl", "--seed", "-1"], "-1 is negative"),
         (["past.jsonl", "--jobs", "0"], "--jobs"),
-        (["past.jsonl", "--engine", "host:1"], "write dask://host:port"),
+        (["past.jsonl", "--engine", "host:1"], "give dask://host:port"),
         (["past.jsonl", "-o", "out.txt"], "unknown ending; use .json, .csv, .tsv or .parquet"),
         (["past.jsonl", "--plot", "out.gif"], "unknown ending of a picture"),
         (["past.jsonl", "--plot", "out.svg", "--plot-measure", "spq"], "did you mean 'spa'"),

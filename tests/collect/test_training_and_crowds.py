@@ -33,7 +33,7 @@ QUIZ = Quiz(
 TUTORIAL = Tutorial(
     examples=(Example(source="Guten Tag", output="Good day", feedback="That is perfect.", low=90, high=100),)
 )
-PROLIFIC = {"PROLIFIC_PID": "5f1", "STUDY_ID": "s1", "SESSION_ID": "x1"}
+PROLIFIC = {"PROLIFIC_PID": "pid-5f1", "STUDY_ID": "s1", "SESSION_ID": "x1"}
 MTURK = {"workerId": "W1", "assignmentId": "A1", "hitId": "H1", "turkSubmitTo": "https://workersandbox.mturk.com"}
 
 
@@ -196,7 +196,7 @@ def test_a_worker_comes_twice_and_finds_the_same_work(site):
     end = finish(call)
     assert end["code"] == "DONE7"
     assert end["return_url"] == "https://app.example/done?cc=DONE7"
-    assert set(campaign.judgments().table["annotator"]) == {"prolific:5f1"}
+    assert set(campaign.judgments().table["annotator"]) == {"prolific:pid-5f1"}
     assert campaign.check().sound
 
 
@@ -242,19 +242,19 @@ def test_being_forgotten_leaves_no_trace_in_tables_log_and_exports(site, tmp_pat
     place = own_page(client, shared(campaign, "prolific"), PROLIFIC)
     finish(as_worker(client, own_token(campaign)), most=1)
     finish(as_worker(client, place.rpartition("/")[2]))
-    assert set(campaign.judgments().annotators) == {"ann", "prolific:5f1"}
-    alias = campaign.forget("prolific:5f1", "asked for it")
+    assert set(campaign.judgments().annotators) == {"ann", "prolific:pid-5f1"}
+    alias = campaign.forget("prolific:pid-5f1", "asked for it")
     assert campaign.judgments().annotators == ["ann"]
     campaign.export(tmp_path / "out.csv")
-    assert "5f1" not in (tmp_path / "out.csv").read_text()
+    assert "pid-5f1" not in (tmp_path / "out.csv").read_text()
     with campaign.store.read() as connection:
         for table in ("events", "annotators", "answers", "judgments", "audit", "messages"):
             rows = connection.execute(sql(f"SELECT * FROM {table}")).all()  # noqa: S608
-            assert "5f1" not in str(rows), table
+            assert "pid-5f1" not in str(rows), table
     assert alias in {row.annotator for row in campaign.status().annotators}
     assert campaign.check().sound
     with pytest.raises(AliquotError):
-        campaign.forget("prolific:5f1")
+        campaign.forget("prolific:pid-5f1")
     assert client.get(place).status_code in (403, 404)
 
 
@@ -280,12 +280,12 @@ def test_who_was_bound_by_somebody_else_gets_a_new_link(site):
     link = shared(campaign, "prolific")
     first = own_page(client, link, PROLIFIC, kept="kept by an impostor")
     assert join(client, link, PROLIFIC).json()["error"] == "worker_known"
-    act(campaign, "renew", "prolific:5f1", reason="wrote to us on Prolific")
+    act(campaign, "renew", "prolific:pid-5f1", reason="wrote to us on Prolific")
     assert join(client, link, PROLIFIC, kept="kept by an impostor").status_code == 403
     assert client.get(first).status_code == 404
-    own = campaign.links("").annotators["prolific:5f1"]
+    own = campaign.links("").annotators["prolific:pid-5f1"]
     state = client.get("/api/state", headers={"X-Aliquot-Token": token_of(own)}).json()
-    assert state["annotator"]["kept_as"] == f"aliquot:worker:{campaign.id}:prolific:5f1"
+    assert state["annotator"]["kept_as"] == f"aliquot:worker:{campaign.id}:prolific:pid-5f1"
     assert own_page(client, link, PROLIFIC, kept=token_of(own)) == own
     assert campaign.check().sound
 

@@ -270,7 +270,7 @@ DIFFERENT: list[tuple[str, dict[str, Any], str]] = [
     ("combinator", {"methods": PARTS, "normalize": "none"}, "give 'rank', 'zscore' or '01'"),
     ("combinator", {"methods": PARTS, "operation": "add"}, "give 'avg' or 'mul'"),
     ("combinator", {"methods": ["metric_avg"]}, "give a dictionary with a 'method' for each"),
-    ("kmeans", {"features": "src"}, "'kmeans' chooses a subset; say how many items with budget="),
+    ("kmeans", {"features": "src"}, "'kmeans' chooses a subset; give the number of items as `budget`"),
     ("kmeans", {"budget": 3, "load_model": Encoder()}, "'kmeans' takes no load_model"),
     ("diffuse", {"budget": 3, "load_model": Encoder()}, "'diffuse' takes no load_model"),
     ("pyirt_diff", {"metric": "m", "load_model": {}}, "'pyirt_diff' takes no load_model"),

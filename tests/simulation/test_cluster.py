@@ -38,7 +38,9 @@ def test_the_table_is_that_of_one_process(past, campaign, address, tmp_path):
 
 
 def test_errors_come_back_from_workers(past, address):
-    with pytest.raises(aliquot.AliquotError, match="method 'uncertainty:score=metricZ' on past: no uncertainty score"):
+    with pytest.raises(
+        aliquot.AliquotError, match="method 'uncertainty:score=metricZ' on past: unknown uncertainty score"
+    ):
         aliquot.simulate(past, "uncertainty:score=metricZ", "20%", repeats=2, engine=f"dask://{address}")
 
 
@@ -51,7 +53,7 @@ def test_the_protocols_too(past, address):
     "engine", ["dask://", "dask://host", "host:8786", "dask://host:port", "tcp://host:8786", "spark://host:1"]
 )
 def test_an_address_that_is_none(past, engine):
-    with pytest.raises(OptionError, match="write dask://host:port"):
+    with pytest.raises(OptionError, match="give dask://host:port"):
         aliquot.simulate(past, "random", "20%", repeats=2, engine=engine)
 
 

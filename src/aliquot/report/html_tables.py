@@ -163,10 +163,12 @@ class _TableWriter:
         )
 
     def _render_head(self, place: int, column: Column) -> str:
-        text = _write_text(column.header, self.style)
         axis = self.axes.get(place)
-        if axis is not None:
-            text = f'<span class="hidden">drawn</span>{drawings.draw_axis(axis)}'
+        text = _write_text(column.header, self.style) if axis is None else drawings.draw_axis(axis)
+        if text and column.kind == "bar":
+            text = f'<span class="hidden">drawn</span>{text}'
+        if not text:
+            return "<td></td>"  # an empty header says nothing to those who listen
         is_name = column.kind == "name"
         is_long = is_name and any(len(column.cell(value)) > _LONG_NAME for value in _column_values(self.view, column))
         classes = _class_attribute(column, "long" if is_long else "", has_bar=bool(self.axes))
@@ -180,10 +182,12 @@ class _TableWriter:
     def _render_cells(self, row: int) -> Iterator[str]:
         has_name = False
         for place, column in enumerate(self.columns):
-            tag, scope = ("td", "") if has_name or column.kind != "name" else ("th", ' scope="row"')
+            content = self._render_content(row, place, column)
+            is_head = column.kind == "name" and not has_name and bool(column.cell(column.value(self.view.rows[row])))
+            tag, scope = ("th", ' scope="row"') if is_head else ("td", "")
             has_name |= column.kind == "name"
             classes = _class_attribute(column, "strong" if place == self.main else "", has_bar=bool(self.axes))
-            yield f"<{tag}{scope}{classes}>{self._render_content(row, place, column)}</{tag}>"
+            yield f"<{tag}{scope}{classes}>{content}</{tag}>"
 
     def _render_content(self, row: int, place: int, column: Column) -> str:
         value = column.value(self.view.rows[row])
