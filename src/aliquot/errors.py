@@ -90,8 +90,8 @@ def quoted(names: Iterable[object], limit: int = 12) -> str:
     "'a', 'b'"
     """
     texts = [str(name) for name in names]
-    shown = ", ".join(f"'{name}'" for name in texts[:limit])
-    return shown if len(texts) <= limit else f"{shown} and {len(texts) - limit} more"
+    listed = ", ".join(f"'{name}'" for name in texts[:limit])
+    return listed if len(texts) <= limit else f"{listed} and {len(texts) - limit} more"
 
 
 def closest(name: str, options: Iterable[object]) -> str | None:
@@ -167,6 +167,6 @@ class ParameterUnknownError(NameUnknownError):
     def __init__(self, method: str, name: str, known: Collection[str]) -> None:
         guess = closest(name, known)
         hint = f" did you mean '{guess}'?" if guess else ""
-        there = f"it has {quoted(known)}" if known else "it has none"
-        super().__init__(f"{method}: no parameter '{name}';{hint} {there}")
+        available = f"it has {quoted(known)}" if known else "it has none"
+        super().__init__(f"{method}: no parameter '{name}';{hint} {available}")
         self.name, self.known = name, tuple(known)

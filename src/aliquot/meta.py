@@ -240,13 +240,13 @@ def _read_both(subset: Scores, full: Scores, human: str | None) -> tuple[FloatAr
     return some, everything
 
 
-def _read_table(scores: Scores, whole: EvalSet | None, human: str | None) -> FloatArray:
+def _read_table(scores: Scores, full: EvalSet | None, human: str | None) -> FloatArray:
     if isinstance(scores, Selection):
-        if whole is None:
+        if full is None:
             raise OptionError("a selection needs the data it was made from: give them as `full`")
-        scores.check(whole)
-        row_of = {item: row for row, item in enumerate(whole.ids)}
-        return whole.human_score(human)[[row_of[item] for item in scores.ids]]
+        scores.check(full)
+        row_of = {item: row for row, item in enumerate(full.ids)}
+        return full.human_score(human)[[row_of[item] for item in scores.ids]]
     try:
         table = scores.human_score(human) if isinstance(scores, EvalSet) else np.asarray(scores, dtype=np.float64)
     except AliquotError:

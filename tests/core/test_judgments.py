@@ -84,7 +84,7 @@ def test_gathered_scores_are_read_only_with_gaps():
     cells = ScoreCells()
     cells.add(0, {"A": {"m": 1.0, "n": None}, "B": {"m": 2.0}})
     cells.add(2, {"B": {"n": 3.0}, "C": {}})
-    arrays = cells.arrays(3, ["B", "A", "C"])
+    arrays = cells.to_arrays(3, ["B", "A", "C"])
     np.testing.assert_array_equal(arrays["m"], [[2, 1, NAN], [NAN] * 3, [NAN] * 3])
     np.testing.assert_array_equal(arrays["n"], [[NAN] * 3, [NAN] * 3, [3, NAN, NAN]])
     with pytest.raises(ValueError, match="read-only"):

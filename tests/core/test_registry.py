@@ -186,8 +186,8 @@ def test_specs_of_values_and_of_text_print_alike():
 )
 def test_values_that_do_not_fit_are_named(name: str, text: str, message: str):
     with pytest.raises(OptionError, match=f"m: {message}"):
-        RegistryEntry("m", method).parameters[name].parse(text, "m")
+        RegistryEntry("m", method).parameters[name].parse_text(text, "m")
 
 
 def test_a_text_parameter_keeps_its_text():
-    assert Parameter("n", str, "", "").parse("(a,b)", "m") == "a,b"
+    assert Parameter("n", str, "", "").parse_text("(a,b)", "m") == "a,b"

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import aliquot
-from aliquot.core.result import Result, frame_of, plain
+from aliquot.core.result import Result, frame_of, to_plain
 from aliquot.errors import OptionError
 
 
@@ -65,12 +65,12 @@ def test_to_dict_is_plain_however_deep() -> None:
     ],
 )
 def test_plain(value: object, expected: object) -> None:
-    assert plain(value) == expected
+    assert to_plain(value) == expected
 
 
 def test_plain_refuses_what_json_cannot_hold() -> None:
     with pytest.raises(TypeError, match="no JSON form"):
-        plain({"a": object()})
+        to_plain({"a": object()})
 
 
 def test_frame_of_has_the_same_types_with_and_without_rows() -> None:

@@ -362,12 +362,12 @@ def test_probabilities_of_cells_by_hand():
 )
 def test_details_of_a_design_that_cannot_be(details, message):
     with pytest.raises(DataError, match=message):
-        Design().updated(details)
+        Design().with_details(details)
 
 
 def test_details_of_a_design_that_can_be():
     details = {"coverage": 1.0 + 1e-12, "remainder": 0, "first_stage": 0, "rates": {"A": 0, "B": None}, "other": "x"}
-    found = Design().updated(details)
+    found = Design().with_details(details)
     assert (found.coverage, found.remainder, found.rates) == (1.0 + 1e-12, 0, {"A": 0, "B": None})
-    assert Design().updated({"variance": "of another kind"}).variance == "unordered"
-    assert Design().updated({}) == Design()
+    assert Design().with_details({"variance": "of another kind"}).variance == "unordered"
+    assert Design().with_details({}) == Design()

@@ -37,15 +37,15 @@ NAN = math.nan
     ],
 )
 def test_a_number_has_as_many_digits_as_it_deserves(value, digits, text):
-    assert written.number(value, digits) == text
+    assert written.format_number(value, digits) == text
 
 
 def test_other_numbers_by_hand():
-    assert [written.fixed(value) for value in (1.23456, NAN, None)] == ["1.235", "-", "-"]
-    assert written.fixed(1.23456, 1) == "1.2"
-    assert [written.scientific(value) for value in (-1.5e150, NAN, None)] == ["-1.500e+150", "-", "-"]
+    assert [written.format_fixed(value) for value in (1.23456, NAN, None)] == ["1.235", "-", "-"]
+    assert written.format_fixed(1.23456, 1) == "1.2"
+    assert [written.format_scientific(value) for value in (-1.5e150, NAN, None)] == ["-1.500e+150", "-", "-"]
     shares = [1.0, 0.9996, 0.995, 0.99, 0.5, 0.01, 0.0099, 0.001, 0.0009, 0.0]
-    assert [written.percent(share) for share in shares] == [
+    assert [written.format_percent(share) for share in shares] == [
         "100%",
         "99.9%",
         "99.5%",
@@ -61,8 +61,10 @@ def test_other_numbers_by_hand():
 
 def test_tables_by_hand():
     frame = pl.DataFrame({"a|b": ["x_1", None], "n": [0.123456, None], "k": [12345, 7]})
-    assert written.markdown(frame) == "| a\\|b | n | k |\n|---|---|---|\n| x_1 | 0.1235 | 12345 |\n| - | - | 7 |\n"
-    assert written.latex(frame).splitlines() == [
+    assert (
+        written.render_markdown(frame) == "| a\\|b | n | k |\n|---|---|---|\n| x_1 | 0.1235 | 12345 |\n| - | - | 7 |\n"
+    )
+    assert written.render_latex(frame).splitlines() == [
         r"\begin{tabular}{lrr}",
         r"\toprule",
         r"a\textbar{}b & n & k \\",
@@ -113,7 +115,7 @@ def test_names_and_probabilities_by_hand():
         "A, B, C and D",
         "A, B, C and 2 more",
     ]
-    assert join_names(["A", "B", "C"], most=1) == "A and 2 more"
+    assert join_names(["A", "B", "C"], limit=1) == "A and 2 more"
     ps = [0.0034, 0.00099, 0.001, 0.0999, 0.1, 0.21, 1.0, NAN]
     assert [format_p(p) for p in ps] == [
         "p = 0.003",

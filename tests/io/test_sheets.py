@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from aliquot import AliquotWarning, EvalSet, load
-from aliquot.core.result import plain
+from aliquot.core.result import to_plain
 from aliquot.errors import FormatError
 
 LONG = "item,system,metric,value\n1349,A,BLEU,0.5\n1349,B,BLEU,0.25\n1350,A,BLEU,1\n"
@@ -21,7 +21,7 @@ def written(folder: Path, content: str | bytes, name: str = "t.csv") -> Path:
 
 
 def scores(data: EvalSet) -> dict[str, list[list[float | None]]]:
-    return {name: plain(values) for name, values in data.scores.items()}
+    return {name: to_plain(values) for name, values in data.scores.items()}
 
 
 # -- sheets with texts ---------------------------------------------------------------------------------------------

@@ -147,7 +147,7 @@ def test_choices_are_ranked_with_the_texts_beside_them():
     assert ids == ["best", "pairs", "judged", "examples", "method"]
     view = page.sets[0].sections[0].blocks[0]
     assert isinstance(view, View)
-    assert view.values("system") == [row.system for row in aliquot.compare(choices(), "pairwise").systems]
+    assert view.list_values("system") == [row.system for row in aliquot.compare(choices(), "pairwise").systems]
 
 
 def test_only_what_the_selection_asked_for_counts():

@@ -33,7 +33,7 @@ from aliquot.core import memory
 from aliquot.core.conventions import require_squarable
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
-from aliquot.core.result import frame_of, signature
+from aliquot.core.result import frame_of, make_signature
 from aliquot.errors import DataError, OptionError
 from aliquot.io.inputs import DataLike, as_judged
 from aliquot.stats.agreement import NO_SPAN, SpanAgreement, span_agreement
@@ -416,8 +416,8 @@ def _join_names(names: Sequence[str] | None, by: str = "|") -> str | None:
 def _agreement_signature(data: Data, **parts: object) -> str:
     """Identify the data by their fingerprint, or by a digest of the judgments."""
     if isinstance(data, EvalSet):
-        return signature("agreement", data, **parts)
+        return make_signature("agreement", data, **parts)
     table = judgment_table(data)
     names = ("item", "system", "annotator", "criterion", parts.get("answer") or "value")
     rows = table.select(name for name in names if name in table.columns).hash_rows(seed=0).to_numpy().tobytes()
-    return signature("agreement", None, **parts, judgments=hashlib.blake2b(rows).hexdigest()[:6])
+    return make_signature("agreement", None, **parts, judgments=hashlib.blake2b(rows).hexdigest()[:6])

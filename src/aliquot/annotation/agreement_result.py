@@ -18,7 +18,7 @@ import polars as pl
 from aliquot.annotation.coefficients import ALL_MEASURES
 from aliquot.core.result import Result
 from aliquot.core.view import Column, View
-from aliquot.core.written import fixed
+from aliquot.core.written import format_fixed
 from aliquot.errors import OptionError, unknown_name
 from aliquot.stats.alpha import MeasurementLevel
 from aliquot.stats.arrays import FloatArray
@@ -250,8 +250,8 @@ def _square_view(result: Agreement) -> View | None:
         return None
     row = result.pairs.row(0, named=True)
     caption = (
-        f"kappa {fixed(row['kappa'])}, at most {fixed(row['kappa_max'])} with these margins; "
-        f"equal margins: p = {fixed(row['p_margins'])}"
+        f"kappa {format_fixed(row['kappa'])}, at most {format_fixed(row['kappa_max'])} with these margins; "
+        f"equal margins: p = {format_fixed(row['p_margins'])}"
     )
     frame = with_margins(counts)
     columns = (Column("", "answer", "name"), *(Column(name, name, "count") for name in frame.columns[1:]))
@@ -327,7 +327,7 @@ _ANNOTATOR_COLUMNS: Mapping[str, Column] = MappingProxyType(
         "pearson": Column("r rest", "pearson", places=3),
         "same": Column("same", places=3, rank=2),
         "alpha_without": Column("alpha without", "alpha_without", places=3, rank=6),
-        "trust": Column("trust", lambda row: fixed(row["trust"]) + "*" * bool(row["outlier"]), rank=5),
+        "trust": Column("trust", lambda row: format_fixed(row["trust"]) + "*" * bool(row["outlier"]), rank=5),
     }
 )
 

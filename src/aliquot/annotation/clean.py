@@ -29,9 +29,9 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments
 from aliquot.core.plausibility import plausibility_notes
 from aliquot.core.registry import Spec, parse_chain, parse_spec
-from aliquot.core.result import Result, frame_of, signature
+from aliquot.core.result import Result, frame_of, make_signature
 from aliquot.core.view import Column, Kind, View
-from aliquot.core.written import number, percent
+from aliquot.core.written import format_number, format_percent
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike, as_judged
 from aliquot.stats.arrays import FloatArray
@@ -169,7 +169,7 @@ def _step_view(cleaned: Cleaned) -> View:
     parts += [f"{counts[state]} {state}" for state in ("skipped", "pending") if counts[state]]
     parts += [f"{counts['marked_before']} marked before"] if counts["marked_before"] else []
     share = counts["marked"] / max(1, counts["answered"] - counts["marked_before"])
-    parts.append(f"{counts['marked']} marked now ({percent(share)})")
+    parts.append(f"{counts['marked']} marked now ({format_percent(share)})")
     columns = (
         Column("step", kind="name"),
         _column_if_applied("marked", "count"),
@@ -212,8 +212,8 @@ def _system_view(cleaned: Cleaned) -> View:
     columns = (
         Column("system", kind="name"),
         Column("answers", lambda row: f"{row['answers_before']} to {row['answers_after']}", "count", rank=2),
-        Column("before", lambda row: number(row["before"], 4)),
-        Column("after", lambda row: number(row["after"], 4)),
+        Column("before", lambda row: format_number(row["before"], 4)),
+        Column("after", lambda row: format_number(row["after"], 4)),
         Column("change"),
         Column("rank", _rank_change, "count", rank=1),
         Column("z before", "z_before", places=3, rank=3),
@@ -311,7 +311,7 @@ def clean(
         by_step=step_table(keeper.systems, chain, scores),
         counts=count_states(before, judged),
         notes=(*notes, *score_notes, *_judgment_plausibility_notes(evalset_before, marked)),
-        signature=signature(
+        signature=make_signature(
             "clean",
             evalset_before,
             preset=preset,

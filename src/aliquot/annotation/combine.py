@@ -31,9 +31,9 @@ from aliquot.annotation.prepare import (
 from aliquot.core import memory
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
-from aliquot.core.result import Result, signature
+from aliquot.core.result import Result, make_signature
 from aliquot.core.view import Column, View
-from aliquot.core.written import number
+from aliquot.core.written import format_number
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats.mqm import MQMWeights
 from aliquot.io.inputs import DataLike, as_judged
@@ -95,7 +95,7 @@ class Combined(Result):
 
 
 def _format_mean(score: str) -> Callable[[Mapping[str, Any]], str]:
-    return lambda row: number(row[score], 4)
+    return lambda row: format_number(row[score], 4)
 
 
 def _uncertainty(row: Mapping[str, Any]) -> float:
@@ -261,7 +261,7 @@ def combine(
             combine_method, spec.parameters, _require_experts(experts, table), curve, repeats, seed
         )
         parts = [_combine_criterion(evalset, table, name_of_part, settings) for name_of_part in selected]
-    line = signature(
+    line = make_signature(
         "combine",
         evalset,
         method=spec if selected else None,

@@ -11,7 +11,7 @@ from aliquot.annotation.criteria_result import Criteria, CriterionPair, DroppedC
 from aliquot.annotation.criterion_ratings import ROWS, choose_criteria, flip_criteria, read_ratings, turn_by_polarity
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
-from aliquot.core.result import signature
+from aliquot.core.result import make_signature
 from aliquot.errors import OptionError, quoted
 from aliquot.stats.arrays import FloatArray, IntArray, Seed, overflow_scale
 from aliquot.stats.factor_analysis import (
@@ -126,7 +126,7 @@ def analyse_criteria(
             *_factor_notes(correlations, fit, names, retained, chosen, factors),
             *_misfit_notes(fit, names, retained, gap, communality),
         ),
-        signature=signature(
+        signature=make_signature(
             "compare:criteria",
             only=",".join(only) if only else None,
             rows=rows,

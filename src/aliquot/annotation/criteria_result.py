@@ -11,7 +11,7 @@ import polars as pl
 
 from aliquot.core.result import Result, frame_of
 from aliquot.core.view import Column, View
-from aliquot.core.written import fixed
+from aliquot.core.written import format_fixed
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.factor_analysis import (
     Factors,
@@ -81,7 +81,7 @@ class Criteria(Result):
 
     def views(self) -> Sequence[View]:
         """Return the views `factors` and `pairs`; many pairs are a detail."""
-        intro = f"{len(self.names)} criteria on {self.n} rows (one per {self.rows}); KMO {fixed(self.kmo, 2)}"
+        intro = f"{len(self.names)} criteria on {self.n} rows (one per {self.rows}); KMO {format_fixed(self.kmo, 2)}"
         is_detail = len(self.pairs) > MAX_PAIRS
         if is_detail:
             intro += f"\n{len(self.pairs)} pairs of criteria: see them with `pairs=True`"
@@ -121,7 +121,7 @@ def _factor_view(result: Criteria, fit: Factors, intro: str) -> View:
     """Loadings by criterion; below them the factors' shares of variance and correlations."""
     number = fit.loadings.shape[1]
     names = [f"factor{place}" for place in range(1, number + 1)]
-    p = Column("", kind="p").cell(fit.p_value)
+    p = Column("", kind="p").format_cell(fit.p_value)
     test = f"chi2 {fit.chi2:.2f} on {fit.df} df, p {p}" if fit.df else "no degree of freedom to test them"
     title = f"{number} factors ({result.chosen}; promax of {fit.promax.upper()}); {test}"
     dropped = {row.criterion: row.reason for row in result.dropped}

@@ -11,9 +11,9 @@ import polars as pl
 from aliquot.annotation.choice_tables import digest_table, number_columns
 from aliquot.annotation.judgment_rows import group_codes
 from aliquot.core.evalset import EvalSet
-from aliquot.core.result import Result, frame_of, signature
+from aliquot.core.result import Result, frame_of, make_signature
 from aliquot.core.view import Column, View
-from aliquot.core.written import percent
+from aliquot.core.written import format_percent
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats.table_columns import map_columns, parse_numbers
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
@@ -71,7 +71,7 @@ class ErrorImportance(Result):
         views = []
         for target, r2 in self.r2.items():
             rows = [row for row in self.rows if row.target == target and row.annotator is None]
-            title = f"{target}: errors explain {percent(max(0.0, r2))} of its variance"
+            title = f"{target}: errors explain {format_percent(max(0.0, r2))} of its variance"
             views.append(View("errors", rows, (Column("error", kind="name"), *numbers, Column("p", kind="p")), title))
         for target in self.r2:
             rows = [row for row in self.rows if row.target == target and row.annotator is not None]
@@ -142,7 +142,7 @@ def measure_error_importance(
         answers=len(table.counts),
         level=level,
         notes=(*_importance_notes(fits, table), *own_notes),
-        signature=signature(
+        signature=make_signature(
             "compare:importance",
             target=",".join(table.targets),
             errors=len(table.errors),

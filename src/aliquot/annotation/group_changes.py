@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.annotation.choice_tables import ChoiceTable, choice_table
-from aliquot.core.result import Result, frame_of, signature
+from aliquot.core.result import Result, frame_of, make_signature
 from aliquot.core.view import Column, View
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.stats.cluster_robust import ChangeTest, change_test
@@ -136,7 +136,7 @@ def group_changes(
         adjust=adjust,
         level=level,
         notes=tuple(notes),
-        signature=signature(
+        signature=make_signature(
             "compare:groups",
             groups=f"{first},{second}",
             adjust=adjust,

@@ -23,7 +23,7 @@ from aliquot.annotation.choices import (
 from aliquot.annotation.preference_result import describe_adjustment
 from aliquot.annotation.verification import adjust_rows
 from aliquot.core.evalset import EvalSet
-from aliquot.core.result import Result, frame_of, signature
+from aliquot.core.result import Result, frame_of, make_signature
 from aliquot.core.view import Column, View
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.stats.arrays import BoolArray, IntArray
@@ -188,7 +188,7 @@ def compare_postedits(
         level=level,
         adjust=adjust,
         notes=(*notes, *annotator_notes(rows)),
-        signature=signature(
+        signature=make_signature(
             "compare:postedit",
             outputs,
             by=by,

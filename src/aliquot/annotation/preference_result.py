@@ -12,7 +12,7 @@ import polars as pl
 from aliquot.core.result import Result, frame_of
 from aliquot.core.verdict_words import PairTest
 from aliquot.core.view import Column, View
-from aliquot.core.written import fixed, percent
+from aliquot.core.written import format_fixed, format_percent
 from aliquot.errors import unknown_name
 
 RULES = ("any", "published")
@@ -165,8 +165,8 @@ def _system_view(result: Comparison) -> View:
     if result.position is not None:
         side = result.position
         remarks.append(
-            f"the system shown first won {percent(side.first_won)} of {side.n} choices, "
-            f"{fixed(side.low, 2)} to {fixed(side.high, 2)}"
+            f"the system shown first won {format_percent(side.first_won)} of {side.n} choices, "
+            f"{format_fixed(side.low, 2)} to {format_fixed(side.high, 2)}"
         )
     if len(result.pairs) > MAX_PAIRS:
         remarks.append(f"{len(result.pairs)} pairs: see them with `pairs=True`")

@@ -16,7 +16,7 @@ from aliquot.annotation.preference_result import (
     Position,
     SystemPreference,
 )
-from aliquot.core.result import signature
+from aliquot.core.result import make_signature
 from aliquot.core.verdict_words import PairTest
 from aliquot.errors import OptionError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
@@ -107,7 +107,7 @@ def compare_preferences(
         rule=rule,
         tests=tests.list_tests(preferences.systems, fit.component),
         notes=(*preferences.notes, *_fit_notes(preferences, fit, ties, prior), *([PUBLISHED] if rule != "any" else [])),
-        signature=signature(
+        signature=make_signature(
             f"compare:{preferences.kind}",
             None,
             **dict(preferences.options),

@@ -89,7 +89,7 @@ def reweight_errors(judgments: Judgments, weights: MQMWeights) -> Judgments:
             f"MQM weights need error lists: judgments with category and severity; '{lacking[0]}' is missing"
         )
     kinds = table.select(pl.col("category", "severity").cast(pl.String).fill_null("")).unique(maintain_order=True)
-    costs = [weights.of(category, severity) for category, severity in kinds.iter_rows()]
+    costs = [weights.weigh_error(category, severity) for category, severity in kinds.iter_rows()]
     if None in costs:
         category, severity = kinds.row(costs.index(None))
         raise DataError(

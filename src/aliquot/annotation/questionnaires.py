@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.annotation.choice_tables import digest_table
-from aliquot.core.result import Result, frame_of, signature
+from aliquot.core.result import Result, frame_of, make_signature
 from aliquot.core.view import Column, View
 from aliquot.errors import DataError, quoted
 from aliquot.io.formats.table_columns import map_columns, parse_numbers
@@ -119,7 +119,7 @@ def reduce_pool(
         spread,
         rule,
         tuple(notes),
-        signature("compare:pool", minimum=minimum, spread=spread, rule=rule, data=digest_table(table)),
+        make_signature("compare:pool", minimum=minimum, spread=spread, rule=rule, data=digest_table(table)),
     )
 
 
@@ -233,4 +233,4 @@ def score_panas(table: pl.DataFrame, *, where: str = "table") -> AffectScores:
     )
     missing = sum(not np.isfinite(row.positive + row.negative) for row in rows)
     notes = [f"{missing} of {len(rows)} rows lack an adjective: the sum it belongs to is missing"] if missing else []
-    return AffectScores(rows, tuple(notes), signature("compare:panas", data=digest_table(table)))
+    return AffectScores(rows, tuple(notes), make_signature("compare:panas", data=digest_table(table)))

@@ -20,7 +20,7 @@ from aliquot.annotation.choices import (
     pair_rows,
 )
 from aliquot.annotation.preference_result import describe_adjustment
-from aliquot.core.result import Result, frame_of, signature
+from aliquot.core.result import Result, frame_of, make_signature
 from aliquot.core.view import Column, View
 from aliquot.errors import DataError
 from aliquot.stats.arrays import IntArray
@@ -163,7 +163,7 @@ def compare_verified(
         level=level,
         adjust=adjust,
         notes=(*notes, *merge_notes, *annotator_notes(rows)),
-        signature=signature(
+        signature=make_signature(
             "compare:verify",
             level=level,
             cluster=None if cluster == "item" else cluster,

@@ -71,11 +71,11 @@ def naming_damage(campaign: str) -> Iterator[None]:
     except (AliquotError, OSError, MemoryError, typer.Exit, typer.Abort, TyperException):
         raise
     except Exception:
-        from aliquot.io.formats.campaign import damaged  # noqa: PLC0415
+        from aliquot.io.formats.campaign import build_damage_error  # noqa: PLC0415
 
         faults = check_campaign(campaign).faults
         if faults:
-            raise damaged(campaign, faults[0]) from None
+            raise build_damage_error(campaign, faults[0]) from None
         raise
 
 

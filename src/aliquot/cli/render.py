@@ -39,8 +39,9 @@ from aliquot.core.view import Column, View
 from aliquot.io.overwrite import is_stdout_claimed
 
 WIDTH = 100
-fixed, number, percent, scientific = written.fixed, written.number, written.percent, written.scientific
-latex, markdown = written.latex, written.markdown
+fixed, number = written.format_fixed, written.format_number
+percent, scientific = written.format_percent, written.format_scientific
+latex, markdown = written.render_latex, written.render_markdown
 
 
 class PlainConsole(Console):
@@ -169,18 +170,18 @@ def format_view(view: View, width: int, *, whole: bool = False) -> tuple[list[li
 
 
 def _importance(view: View) -> list[float] | None:
-    return None if view.importance is None else [float(value) for value in view.values(view.importance)]
+    return None if view.importance is None else [float(value) for value in view.list_values(view.importance)]
 
 
 def _cells_to_print(view: View, rows: Sequence[int]) -> list[list[str]]:
     """Return a list of cells for each column, the header first."""
     table = []
     for column in view.columns:
-        values = [column.value(view.rows[row]) for row in rows]
+        values = [column.get_value(view.rows[row]) for row in rows]
         if column.kind == "bar":
-            texts = _draw_bars([column.value(row) for row in view.rows], rows)
+            texts = _draw_bars([column.get_value(row) for row in view.rows], rows)
         else:
-            texts = [column.cell(value) for value in values]
+            texts = [column.format_cell(value) for value in values]
             texts = [escape.terminal(spell_options(text) if column.kind == "text" else text) for text in texts]
         table.append([escape.terminal(column.header), *texts])
     return table
@@ -268,7 +269,7 @@ def _format_block(
         for column in widths
     }
     left = {column for column in widths if view.columns[column].kind in ("name", "text", "bar")}
-    sections = None if view.section is None else view.values(view.section)
+    sections = None if view.section is None else view.list_values(view.section)
     rule = "─" * (sum(widths.values()) + gap * (len(widths) - 1))
     lines = []
     for position in range(len(rows) + 1):

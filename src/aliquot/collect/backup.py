@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.schema import create, is_damage, is_url, make_engine, metadata, remove_beside
 from aliquot.errors import AliquotError, OutputError
-from aliquot.io.formats.campaign import damaged
+from aliquot.io.formats.campaign import build_damage_error
 from aliquot.io.writing import atomic_file
 
 _ROWS = 5_000
@@ -46,7 +46,7 @@ def backup(campaign: Campaign, path: str | Path) -> int:
 def _failed(campaign: Campaign, target: Path, error: sqlite3.Error | DBAPIError) -> AliquotError:
     said = str(getattr(error, "orig", error)).splitlines()[0]
     if is_damage(error):
-        return damaged(campaign.store.place, said)
+        return build_damage_error(campaign.store.place, said)
     return OutputError(f"{target}: cannot be written ({said}); free space or choose another -o; nothing was changed")
 
 

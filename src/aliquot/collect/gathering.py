@@ -76,7 +76,7 @@ def gather(
             warnings.warn(note, AliquotWarning, 3)
         whole = evalset.n_items == picked.population
         picked = replace(
-            picked, origin=record_origin(evalset, picked.ids, whole=whole)
+            picked, origin=record_origin(evalset, picked.ids, is_pool=whole)
         )  # these outputs are what is judged
     settings: dict[str, Any] = {"pairs": pairs, "unit_items": unit_items, "skip_missing": skip_missing}
     if allocate is not None:

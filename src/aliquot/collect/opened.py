@@ -25,7 +25,7 @@ from aliquot.collect.unit_texts import UnitTexts
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
 from aliquot.io.formats import items as item_lines
-from aliquot.io.formats.campaign import REDERIVE, SEALED, damaged, require_sealed, without_password
+from aliquot.io.formats.campaign import REDERIVE, SEALED, build_damage_error, require_sealed, without_password
 
 
 class OpenedCampaign:
@@ -69,7 +69,7 @@ class OpenedCampaign:
                 require_sealed(self.store.place, "inputs", read_rows(connection, "inputs", SEALED["inputs"]), seals)
         lacking = sorted({"campaign", "title", "seed", "assign", "settings", "data_name", "human"} - found.keys())
         if lacking:
-            raise damaged(self.store.place, f"the table meta lacks {lacking[0]}")
+            raise build_damage_error(self.store.place, f"the table meta lacks {lacking[0]}")
         return found
 
     def _input(self, name: str) -> bytes | None:
@@ -80,7 +80,7 @@ class OpenedCampaign:
             return None
         content = b"" if isinstance(found.content, str | None) else bytes(found.content)
         if hashlib.sha256(content).hexdigest() != found.sha256:
-            raise damaged(self.store.place, f"the checksum of the input '{name}' does not fit")
+            raise build_damage_error(self.store.place, f"the checksum of the input '{name}' does not fit")
         return content
 
     @cached_property
@@ -88,7 +88,7 @@ class OpenedCampaign:
         """The protocol, as it was when the campaign was made."""
         found = self._input("protocol")
         if found is None:
-            raise damaged(self.store.place, "the protocol is missing")
+            raise build_damage_error(self.store.place, "the protocol is missing")
         return read_stored(found, self.store.place)
 
     @cached_property
@@ -98,7 +98,7 @@ class OpenedCampaign:
             name = connection.execute(sql("SELECT MAX(name) FROM inputs WHERE name LIKE 'data%'")).scalar()
         content = None if name is None else self._input(str(name))
         if content is None:
-            raise damaged(self.store.place, "the data are missing")
+            raise build_damage_error(self.store.place, "the data are missing")
         evalset = item_lines.read(gzip.decompress(content), self._meta["data_name"])
         return evalset.with_human(self._meta["human"]) if self._meta["human"] else evalset
 

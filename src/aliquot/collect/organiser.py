@@ -31,7 +31,7 @@ from aliquot.collect.snapshot import Snapshot, in_words, take_snapshot
 from aliquot.collect.statements import decode, sql
 from aliquot.collect.status import status_of
 from aliquot.core.judgments import Judgments
-from aliquot.core.result import plain
+from aliquot.core.result import to_plain
 from aliquot.errors import AliquotError, DataError
 from aliquot.io.formats.campaign import read_choices, read_table
 
@@ -65,7 +65,7 @@ class Overview:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values; what is undefined is null."""
-        found: dict[str, Any] = plain(vars(self) | {"snapshot": vars(self.snapshot)})
+        found: dict[str, Any] = to_plain(vars(self) | {"snapshot": vars(self.snapshot)})
         return found | {"words": list(self.words)}
 
     @property

@@ -27,7 +27,7 @@ from aliquot.collect.schema import DERIVED, columns_of, is_damage, metadata
 from aliquot.collect.statements import UNSEALED, event_digest, sql
 from aliquot.collect.unit_texts import UnitTexts
 from aliquot.errors import AliquotError, DamagedError
-from aliquot.io.formats.campaign import SEALED, Rows, damaged, require_sealed, seal_of_table
+from aliquot.io.formats.campaign import SEALED, Rows, build_damage_error, require_sealed, seal_of_table
 
 _SHOWN = 5  # faults of one kind that are listed
 _NUMBERED = ("messages", "audit")  # their ids come from the database and may have gaps
@@ -196,7 +196,9 @@ def rebuilt(events: Rows, protocol: Protocol, texts: Callable[[], UnitTexts], pl
                 raise
             except Exception as error:  # noqa: BLE001  (a damaged event can hold anything)
                 why = f"{type(error).__name__}: {error}"
-                raise damaged(place, f"event {number} ({kind}) of the log cannot be applied ({why})") from None
+                raise build_damage_error(
+                    place, f"event {number} ({kind}) of the log cannot be applied ({why})"
+                ) from None
         columns = {name: columns_of(name) for name in DERIVED}
         return {
             name: Rows(list(names), memory.database.execute(_select(name, names)).fetchall())

@@ -218,7 +218,7 @@ def _weigh_error(widget: Spans, span: MarkedSpan) -> float:
     """Return the severity's weight; the categories that WMT weighs otherwise keep WMT's weights."""
     weight = next((severity.weight for severity in widget.severities if severity.name == span.severity), 0.0)
     severity = span.severity or ""
-    usual, special = _WMT.of("", severity), _WMT.of(span.category or "", severity)
+    usual, special = _WMT.weigh_error("", severity), _WMT.weigh_error(span.category or "", severity)
     return weight if special is None or special == usual else special
 
 

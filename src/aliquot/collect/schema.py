@@ -18,7 +18,7 @@ from aliquot.io.formats.campaign import (
     SEALED,
     VERSION,
     at_rest_uri,
-    damaged,
+    build_damage_error,
     is_at_rest,
     read_only_folder,
     require_version,
@@ -387,7 +387,7 @@ def _engine_of_file(path: Path) -> Engine:
     except DBAPIError as error:
         engine.dispose()
         if is_damage(error):
-            raise damaged(path, f"it cannot be read as a campaign ({error.orig})") from None
+            raise build_damage_error(path, f"it cannot be read as a campaign ({error.orig})") from None
         if _code(error) in _BUSY:
             raise FormatError(
                 f"{path}: cannot be read now ({error.orig}); another program keeps it for itself; close that program"
@@ -418,9 +418,9 @@ def _version(engine: Engine, place: str | Path) -> int:
                 f"{without_password(place)}: cannot be read as a campaign ({said}); "
                 "check the URL, and that the server runs"
             ) from None
-        raise damaged(place, f"it cannot be read as a campaign ({error.orig})") from None
+        raise build_damage_error(place, f"it cannot be read as a campaign ({error.orig})") from None
     if lacking and (is_ours or {"meta", "events"} <= tables):
-        raise damaged(without_password(place), f"the table {lacking[0]} is missing")
+        raise build_damage_error(without_password(place), f"the table {lacking[0]} is missing")
     if lacking:
         raise FormatError(f"{without_password(place)}: is a database, but no campaign; `aliquot collect new` makes one")
     return version

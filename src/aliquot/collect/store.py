@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError
 
 from aliquot.collect.errors import DamagedStoreError, StorageError
 from aliquot.collect.schema import BUSY_SECONDS, is_damage, is_url, metadata, open_engine
-from aliquot.io.formats.campaign import damaged, without_password
+from aliquot.io.formats.campaign import build_damage_error, without_password
 
 Result = TypeVar("Result")
 Change = Callable[[Connection], Result]
@@ -223,7 +223,7 @@ def _storage(place: str | Path, error: DBAPIError) -> StorageError:
     where = without_password(place)
     said = str(error.orig).splitlines()[0] if str(error.orig) else type(error.orig).__name__
     if is_damage(error):
-        return DamagedStoreError(str(damaged(place, said)))
+        return DamagedStoreError(str(build_damage_error(place, said)))
     remedy = "start the server" if is_url(place) else "free space or unlock the file"
     if "readonly" in said:
         remedy = f"give yourself the right to write {where} and its folder, or copy it to one that can be written"

@@ -101,9 +101,9 @@ def _compute_utility(items: list[Item], method: str, arguments: dict[str, Any]) 
 
 def _select_arguments(method: str, function: Callable[..., FloatArray], arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that are the function's own; refuse those that nobody takes."""
-    own = list(inspect.signature(function).parameters)[1:]
-    require_known_parameters(method, [*own, *_COMMON], arguments)
-    return {key: value for key, value in arguments.items() if key in own}
+    own_names = list(inspect.signature(function).parameters)[1:]
+    require_known_parameters(method, [*own_names, *_COMMON], arguments)
+    return {key: value for key, value in arguments.items() if key in own_names}
 
 
 def _combine_utilities(

@@ -75,9 +75,9 @@ def _describe_group(evalset: EvalSet, table: pl.DataFrame, about: str) -> list[s
 
 def _describe_other_scale(mismatch: ScaleMismatch, name: str, about: str) -> str:
     ends = f"80% of {mismatch.judgments} judgments are between {mismatch.own[0]:g} and {mismatch.own[1]:g}"
-    others = f"those of the others typically between {mismatch.others[0]:g} and {mismatch.others[1]:g}"
+    usual = f"those of the others typically between {mismatch.others[0]:g} and {mismatch.others[1]:g}"
     kind = "has flipped signs" if mismatch.factor < 0 else "uses another scale"
-    return f"annotator '{name}'{about} {kind}: {ends}, {others}; {_REMEDY}"
+    return f"annotator '{name}'{about} {kind}: {ends}, {usual}; {_REMEDY}"
 
 
 def _describe_reversed(turned: ReversedAnnotator, name: str, about: str) -> str:
@@ -102,13 +102,13 @@ def _average_standardised(parts: list[FloatArray]) -> FloatArray | None:
 def _average_others(table: pl.DataFrame, values: FloatArray, keys: list[str]) -> FloatArray | None:
     """Return the other annotators' mean on the same output (or system); NaN without any."""
     cell = encode_labels(table.select(keys).rows())
-    own = encode_labels(list(zip(cell.tolist(), table["annotator"].to_list(), strict=True)))
+    own_answers = encode_labels(list(zip(cell.tolist(), table["annotator"].to_list(), strict=True)))
     sums, counts = np.bincount(cell, values), np.bincount(cell)
-    left = counts[cell] - np.bincount(own)[own]
-    if not (left > 0).any():
+    other_counts = counts[cell] - np.bincount(own_answers)[own_answers]
+    if not (other_counts > 0).any():
         return None
-    rest = sums[cell] - np.bincount(own, values)[own]
-    means: FloatArray = np.where(left > 0, rest / np.maximum(left, 1), np.nan)
+    other_sums = sums[cell] - np.bincount(own_answers, values)[own_answers]
+    means: FloatArray = np.where(other_counts > 0, other_sums / np.maximum(other_counts, 1), np.nan)
     return means
 
 

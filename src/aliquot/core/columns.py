@@ -248,10 +248,10 @@ def group_codes(evalset: EvalSet, column: str) -> IntArray:
     0
     """
 
-    def codes(data: EvalSet) -> IntArray:
+    def encode_groups(data: EvalSet) -> IntArray:
         return encode_series(data.column(column).cast(pl.String).fill_null("(none)"))
 
-    return evalset.derived(f"codes of {column}", codes)  # every draw of a replay asks for them
+    return evalset.derived(f"codes of {column}", encode_groups)  # every draw of a replay asks for them
 
 
 def encode_series(values: pl.Series) -> IntArray:
@@ -308,7 +308,7 @@ class ScoreCells:
             layout.flush(len(names))
         self._flushed = self.added
 
-    def arrays(self, n: int, systems: Sequence[str]) -> dict[str, FloatArray]:
+    def to_arrays(self, n: int, systems: Sequence[str]) -> dict[str, FloatArray]:
         """Return name -> n x len(systems) array, read-only, NaN where nothing was added."""
         self._flush()
         column_of = {system: position for position, system in enumerate(systems)}
@@ -353,7 +353,7 @@ class TextCells:
                 column.extend([None] * (row - len(column)))
             column.append(text)
 
-    def frame(self, n: int, systems: Sequence[str]) -> pl.DataFrame | None:
+    def to_frame(self, n: int, systems: Sequence[str]) -> pl.DataFrame | None:
         """Return a table with one text column per system; None without any text."""
         if not any(text is not None for column in self.columns.values() for text in column):
             return None

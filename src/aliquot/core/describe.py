@@ -13,7 +13,7 @@ from aliquot.core.conventions import is_human_name
 from aliquot.core.describe_views import describe_views
 from aliquot.core.evalset import EvalSet
 from aliquot.core.plausibility import plausibility_notes
-from aliquot.core.result import Result, frame_of, signature
+from aliquot.core.result import Result, frame_of, make_signature
 from aliquot.core.view import View
 from aliquot.errors import unknown_name
 from aliquot.stats.arrays import FloatArray
@@ -143,7 +143,7 @@ def describe(evalset: EvalSet, human: str | None = None) -> Description:
         judgments=judgments,
         missing=_describe_missing(evalset, human),
         steps=_list_steps(evalset, scores, judgments, human),
-        signature=signature("inspect", evalset, human=human),
+        signature=make_signature("inspect", evalset, human=human),
         notes=tuple(plausibility_notes(evalset, human)),
     )
 
@@ -241,15 +241,15 @@ def _find_sparse_systems(evalset: EvalSet, human: str) -> tuple[list[str], int]:
     present = np.isfinite(evalset.scores[human])
     counts = present.sum(axis=0)
     thin = counts <= 0.5 * counts.max()
-    left = int(present[:, ~thin].all(axis=1).sum()) if (~thin).sum() > 1 else 0
-    return [evalset.systems[column] for column in np.flatnonzero(thin)], left
+    complete_items = int(present[:, ~thin].all(axis=1).sum()) if (~thin).sum() > 1 else 0
+    return [evalset.systems[column] for column in np.flatnonzero(thin)], complete_items
 
 
 def _suggest_exclusion(evalset: EvalSet, human: str, needed: int) -> str:
     """Return the hint to leave out sparse systems, if enough items are then judged for all others."""
-    thin, left = _find_sparse_systems(evalset, human)
-    if thin and left >= needed:
-        return f" (try `exclude={','.join(thin)}`: {left} items)"
+    thin, complete_items = _find_sparse_systems(evalset, human)
+    if thin and complete_items >= needed:
+        return f" (try `exclude={','.join(thin)}`: {complete_items} items)"
     return " (the systems were judged on different items)"
 
 
@@ -260,8 +260,8 @@ def _describe_plan(evalset: EvalSet, human: str | None) -> NextStep:
         return NextStep("plan", ready=False, note=f"needs a pilot with human scores; {numbers}")
     _, complete = _find_sparse_systems(evalset, human)
     if complete < MIN_PLAN_ITEMS:
-        few = f"{complete} items have '{human}' for all systems; a plan needs {MIN_PLAN_ITEMS}; {numbers}"
-        return NextStep("plan", ready=False, note=few)
+        note = f"{complete} items have '{human}' for all systems; a plan needs {MIN_PLAN_ITEMS}; {numbers}"
+        return NextStep("plan", ready=False, note=note)
     return NextStep("plan", ready=True, note=f"from the variances of {complete} items judged for all systems")
 
 

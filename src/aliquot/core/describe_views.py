@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aliquot.core.view import Column, View
-from aliquot.core.written import number, percent
+from aliquot.core.written import format_number, format_percent
 
 if TYPE_CHECKING:  # these two import this file
     from aliquot.core.describe import Description, JudgmentSummary, ScoreSummary
@@ -85,11 +85,11 @@ def _list_facts(description: Description) -> list[tuple[str, str]]:
         facts.append(("documents", "none"))
     if description.domains:
         facts.append(("domains", ", ".join(f"{name} {count}" for name, count in description.domains.items())))
-    texts = ", ".join(f"{name} {percent(share)}" for name, share in description.texts.items())
+    texts = ", ".join(f"{name} {format_percent(share)}" for name, share in description.texts.items())
     facts.append(("texts", texts or "none"))
-    others = [name for name in description.item_columns if name not in _STANDARD_COLUMNS]
-    if others:
-        facts.append(("also", f"item columns {', '.join(others)}"))
+    extra_columns = [name for name in description.item_columns if name not in _STANDARD_COLUMNS]
+    if extra_columns:
+        facts.append(("also", f"item columns {', '.join(extra_columns)}"))
     facts.append(("judgments", _describe_judgments(description.judgments)))
     return [*facts, *(("missing", note) for note in description.missing)]
 
@@ -106,5 +106,5 @@ def _describe_judgments(judgments: JudgmentSummary | None) -> str:
     if judgments.marked:
         parts.append(f"{judgments.marked} more are marked and do not count")
     if judgments.timed:
-        parts.append(f"{percent(judgments.timed)} timed, median {number(judgments.median_seconds)} s")
+        parts.append(f"{format_percent(judgments.timed)} timed, median {format_number(judgments.median_seconds)} s")
     return "; ".join(parts)

@@ -61,8 +61,8 @@ def terminal(text: str, *, lines: bool = False) -> str:
     >>> print(terminal("\x1b[2Jgone\nnext"))
     \x1b[2Jgone\nnext
     """
-    shown = _INVISIBLE.sub(_escape_character, text)
-    return shown if lines else _BREAKS.sub(_escape_character, shown)
+    escaped = _INVISIBLE.sub(_escape_character, text)
+    return escaped if lines else _BREAKS.sub(_escape_character, escaped)
 
 
 def _escape_character(match: re.Match[str]) -> str:

@@ -185,8 +185,8 @@ class EvalSet(Shown):
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
             self._derived[key] = value
-        found: Derived = self._derived[key]
-        return found
+        cached: Derived = self._derived[key]
+        return cached
 
     @cached_property
     def _derived(self) -> dict[str, Any]:
@@ -308,9 +308,11 @@ class EvalSet(Shown):
         if self.outputs is not None:
             stacked = pl.concat([self.outputs[system].alias("output") for system in self.systems])
             columns.append(stacked.gather(np.arange(n * m).reshape(m, n).T.ravel()))
-        taken = {column.name for column in columns}
+        column_names = {column.name for column in columns}
         for name, values in self.scores.items():
-            columns.append(pl.Series(f"score:{name}" if name in taken else name, values.ravel(), nan_to_null=True))
+            columns.append(
+                pl.Series(f"score:{name}" if name in column_names else name, values.ravel(), nan_to_null=True)
+            )
         return pl.DataFrame(columns)
 
     def cell_index(self, items: pl.Series, systems: pl.Series) -> tuple[IntArray, IntArray]:

@@ -30,7 +30,7 @@ MODEL = "judge model"
 LABEL = "label"
 """The column of answers that are labels and stood in the column `value`, which holds numbers."""
 
-SHOWN_ROWS = 20
+MAX_SHOWN_ROWS = 20
 """Rows that a reader sees of a table that may have millions."""
 
 _NUMBER_COLUMNS = ("value", "seconds")
@@ -144,7 +144,7 @@ class Judgments(Shown):
         """Return the view `judgments`: the first rows."""
         from aliquot.core.view import View  # noqa: PLC0415  (needed only where judgments are shown)
 
-        return (View.of_frame("judgments", self.table.head(SHOWN_ROWS), intro=(repr(self),)),)
+        return (View.of_frame("judgments", self.table.head(MAX_SHOWN_ROWS), intro=(repr(self),)),)
 
     def to_frame(self) -> pl.DataFrame:
         """Return the table itself."""

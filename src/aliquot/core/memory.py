@@ -111,9 +111,11 @@ def _read_container_limits() -> list[int]:
     names = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
     for limit, used in names:
         with suppress(OSError, ValueError):
-            most = int((_CGROUP / limit).read_text())  # "max" where there is no limit
+            limit_bytes = int((_CGROUP / limit).read_text())  # "max" where there is no limit
             limits.append(
-                max(most - int((_CGROUP / used).read_text()) + _read_file_cache((_CGROUP / used).parent), 1 << 20)
+                max(
+                    limit_bytes - int((_CGROUP / used).read_text()) + _read_file_cache((_CGROUP / used).parent), 1 << 20
+                )
             )
     return limits
 
@@ -132,5 +134,5 @@ def _read_process_limit() -> list[int]:
         return []
     import resource  # noqa: PLC0415  (not on Windows)
 
-    most, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return [] if most == resource.RLIM_INFINITY else [most]
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return [] if limit == resource.RLIM_INFINITY else [limit]

@@ -48,22 +48,22 @@ def misalignment_notes(evalset: EvalSet, human: str) -> list[str]:
     scores = evalset.scores[human]
     if (np.isfinite(scores).sum(axis=1) > 1).sum() < _MIN_ITEMS:
         return []
-    for most in _MAX_CELLS:
-        rows = _choose_items(scores, most)
+    for max_cells in _MAX_CELLS:
+        rows = _choose_items(scores, max_cells)
         features = _describe_outputs(evalset, rows)
-        own = explain_scores(scores[rows], features)
-        if own.gain > _CLEAR_GAIN or len(rows) * evalset.n_systems < most:
+        fit = explain_scores(scores[rows], features)
+        if fit.gain > _CLEAR_GAIN or len(rows) * evalset.n_systems < max_cells:
             break
     answers = _Answers.read(evalset, rows)
     misfit = _compare_alignments(
-        evalset, features, own, f"scores '{human}'", _generate_shifted_scores(scores, rows, answers)
+        evalset, features, fit, f"scores '{human}'", _generate_shifted_scores(scores, rows, answers)
     )
     if misfit is not None:
         return [misfit.note]
     # Rare in sound campaigns, usual with scores of other outputs (benchmarks/study_mistakes.py). Without metrics little
     # can be expected: unlike texts of a free task need not show quality.
-    if own.gain < 0 and mean_metric(evalset) is not None:
-        count = int(own.judged.any(axis=1).sum())
+    if fit.gain < 0 and mean_metric(evalset) is not None:
+        count = int(fit.judged.any(axis=1).sum())
         trace = (
             f"scores '{human}' have no relation to the outputs: neither metrics nor texts explain them ({count} items)"
         )
@@ -71,11 +71,11 @@ def misalignment_notes(evalset: EvalSet, human: str) -> list[str]:
     return [] if answers is None else _find_misaligned_annotators(evalset, features, answers)
 
 
-def _choose_items(scores: FloatArray, most: int) -> IntArray:
+def _choose_items(scores: FloatArray, max_cells: int) -> IntArray:
     """Return the rows of judged items and their neighbours; four blocks if there are many."""
     judged: BoolArray = np.asarray(np.isfinite(scores).any(axis=1))
     rows, width = np.flatnonzero(judged | np.append(judged[1:], False) | np.append(False, judged[:-1])), scores.shape[1]
-    count = max(_MIN_ITEMS, min(most // width, _MAX_PAIRS // width**2))
+    count = max(_MIN_ITEMS, min(max_cells // width, _MAX_PAIRS // width**2))
     if len(rows) <= count:
         return rows
     return np.concatenate([block[: -(-count // 4)] for block in np.array_split(rows, 4)])
@@ -106,20 +106,20 @@ class _Misfit:
 def _compare_alignments(
     evalset: EvalSet,
     features: OutputFeatures,
-    own: Explanation,
+    fit: Explanation,
     what: str,
     moved: Iterable[FloatArray],
-    others: FloatArray | None = None,
+    other_means: FloatArray | None = None,
     tries: int = 1,
 ) -> _Misfit | None:
     """Compare scores with shifted ones and with two systems exchanged; shifts first: they exchange systems, too."""
-    shifts = [explain_scores(scores, features, others).evidence(own) for scores in moved]
+    shifts = [explain_scores(scores, features, other_means).evidence(fit) for scores in moved]
     evidence = max(shifts, default=0.0)
     if evidence > _MIN_EVIDENCE + np.log(max(len(shifts), 1) * tries):
         trace = f"{what} fit the outputs better when moved by one row"
         note = f"{trace} (log-likelihood {evidence:+.0f}): rows shifted, or ids off by one? {_REMEDY}"
         return _Misfit(note, evidence)
-    exchange = find_swapped_systems(own, features, others)
+    exchange = find_swapped_systems(fit, features, other_means)
     if exchange is None or exchange.evidence <= _MIN_EVIDENCE + np.log(exchange.tries * tries):
         return None
     first, second = (evalset.systems[system] for system in exchange.systems)
@@ -132,12 +132,12 @@ def _find_shifted_answers(answers: _Answers) -> list[str]:
     """Return a note if annotators agree only after the rows of the table are shifted by one."""
     if answers.has_several_rows:
         return []
-    own = max(agreement_within_cells(answers.cell, answers.annotator, answers.value), 0.0)
-    moved = [agreement_within_cells(other.cell, other.annotator, other.value) for other in answers.shifted()]
-    if max(moved) <= own + _MIN_EVIDENCE:
+    agreement = max(agreement_within_cells(answers.cell, answers.annotator, answers.value), 0.0)
+    moved = [agreement_within_cells(other.cell, other.annotator, other.value) for other in answers.shift_values()]
+    if max(moved) <= agreement + _MIN_EVIDENCE:
         return []
     trace = "annotators agree only if each value is moved by one row of the judgments"
-    return [f"{trace} ({max(moved) - own:.0f} standard errors more): rows shifted? {_REMEDY}"]
+    return [f"{trace} ({max(moved) - agreement:.0f} standard errors more): rows shifted? {_REMEDY}"]
 
 
 def _generate_shifted_scores(scores: FloatArray, rows: IntArray, answers: _Answers | None) -> Iterator[FloatArray]:
@@ -147,7 +147,7 @@ def _generate_shifted_scores(scores: FloatArray, rows: IntArray, answers: _Answe
         yield shift_cells(scores[rows].T, step).T
         yield _shift_rows(scores, step)[rows]
     if answers is not None and answers.has_single_rows:
-        yield from (other.means for other in answers.shifted())
+        yield from (other.means for other in answers.shift_values())
 
 
 def _find_misaligned_annotators(evalset: EvalSet, features: OutputFeatures, answers: _Answers) -> list[str]:
@@ -162,12 +162,12 @@ def _find_misaligned_annotators(evalset: EvalSet, features: OutputFeatures, answ
         if np.isfinite(scores[keep]).sum() < _MIN_CELLS:
             continue
         part = features.keep(keep)
-        rest = answers.keep(answers.annotator != person).means[keep]
-        own = explain_scores(scores[keep], part, rest)
-        plain = own.gain > _CLEAR_GAIN / 2 or mine.has_several_rows  # rows that fit are not shifted
-        moved = [] if plain else [other.means[keep] for other in mine.shifted()]
+        other_means = answers.keep(answers.annotator != person).means[keep]
+        fit = explain_scores(scores[keep], part, other_means)
+        fits = fit.gain > _CLEAR_GAIN / 2 or mine.has_several_rows  # rows that fit are not shifted
+        moved = [] if fits else [other.means[keep] for other in mine.shift_values()]
         what = f"judgments of annotator '{answers.names[person]}'"
-        misfit = _compare_alignments(evalset, part, own, what, moved, rest, len(people))
+        misfit = _compare_alignments(evalset, part, fit, what, moved, other_means, len(people))
         misfits += [] if misfit is None else [misfit]
     # Who shares outputs with somebody who exchanged two systems seems to have done so, too: the clearest is named.
     clearest = {misfit.systems: misfit for misfit in sorted(misfits, key=lambda misfit: misfit.evidence)}
@@ -226,9 +226,9 @@ class _Answers:
 
     def keep(self, chosen: BoolArray) -> _Answers:
         """Return these rows only."""
-        return self._take(np.flatnonzero(chosen))
+        return self._take_rows(np.flatnonzero(chosen))
 
-    def shifted(self) -> list[_Answers]:
+    def shift_values(self) -> list[_Answers]:
         """Return copies with each value shifted by one row, in every order that the rows of the file may have had."""
         system = self.cell % self.shape[1]
         sortings = [
@@ -244,10 +244,10 @@ class _Answers:
             ),
         ]
         distinct = {rows.tobytes(): rows for rows in sortings}.values()
-        tables = [self._take(rows) for rows in distinct]
+        tables = [self._take_rows(rows) for rows in distinct]
         return [replace(table, value=_shift_rows(table.value, step)) for table in tables for step in (-1, 1)]
 
-    def _take(self, rows: IntArray) -> _Answers:
+    def _take_rows(self, rows: IntArray) -> _Answers:
         return replace(
             self, cell=self.cell[rows], value=self.value[rows], annotator=self.annotator[rows], order=self.order[rows]
         )

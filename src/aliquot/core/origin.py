@@ -56,12 +56,12 @@ class Origin:
         """Build an origin from a selection's file; None if the file has no origin."""
         systems, pool = fields.get("systems"), fields.get("pool")
         names = tuple(map(str, systems)) if isinstance(systems, list) else ()
-        whole = any(outputs) and all(len(digests) == _DIGEST_LENGTH * len(names) for digests in outputs)
+        is_complete = any(outputs) and all(len(digests) == _DIGEST_LENGTH * len(names) for digests in outputs)
         origin = cls(
             names,
             pool if isinstance(pool, str) else "",
             tuple(sources) if any(sources) else (),
-            tuple(outputs) if whole else (),
+            tuple(outputs) if is_complete else (),
         )
         return None if origin == cls() else origin
 
@@ -82,11 +82,11 @@ def _digest_ids(ids: Iterable[ItemId]) -> str:
     return hashlib.blake2b("\x1f".join(sorted(map(str, ids))).encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
-def record_origin(evalset: EvalSet, ids: Sequence[ItemId], *, whole: bool = True) -> Origin:
-    """Return the origin of a selection of `ids`; `whole` if the set is the whole pool."""
+def record_origin(evalset: EvalSet, ids: Sequence[ItemId], *, is_pool: bool = True) -> Origin:
+    """Return the origin of a selection of `ids`; `is_pool` if the set is the whole pool."""
     sources = _map_sources(evalset, ids)
     digests = tuple(digest_text(sources.get(str(item))) for item in ids)
-    pool = _digest_ids(evalset.ids) if whole else ""
+    pool = _digest_ids(evalset.ids) if is_pool else ""
     return Origin(evalset.systems, pool, digests if any(digests) else (), _digest_outputs(evalset, ids))
 
 
@@ -219,10 +219,12 @@ def _find_source_faults(origin: Origin, ids: Sequence[ItemId], evalset: EvalSet)
         for item, before in zip(ids, origin.sources, strict=bool(origin.sources))
         if before and (digest := digest_text(now.get(str(item))))
     ]
-    other = [item for item, before, digest in pairs if before != digest]
-    if not other:
+    changed = [item for item, before, digest in pairs if before != digest]
+    if not changed:
         return [], len(pairs)
-    text = f"{len(other)} of the selection's {len(ids)} items have another source in the data, e.g. item {other[0]!r}"
-    if len(other) > _MAX_EDITED_SHARE * len(pairs):
+    text = (
+        f"{len(changed)} of the selection's {len(ids)} items have another source in the data, e.g. item {changed[0]!r}"
+    )
+    if len(changed) > _MAX_EDITED_SHARE * len(pairs):
         raise DataError(f"{evalset.name}: {text}; {_REMEDY}")
     return [text], len(pairs)

@@ -42,11 +42,11 @@ def run_tasks(
         yield from map(work, tasks)
         return
     if engine is None and jobs is None:
-        done = 0
+        finished = 0
         for result in _run_while_small(work, tasks):
             yield result
-            done += 1
-        tasks = tasks[done:]
+            finished += 1
+        tasks = tasks[finished:]
         if not tasks:
             return
     import joblib  # noqa: PLC0415  (slow to import, and many runs are too small to need it)
@@ -66,8 +66,8 @@ def run_tasks(
             initializer=_exit_with_parent,
             initargs=(os.getpid(),),
         )
-        here = partial(_run_in_folder, _get_working_folder(), work)
-        yield from parallel(joblib.delayed(here)(task) for task in tasks)
+        work_here = partial(_run_in_folder, _get_working_folder(), work)
+        yield from parallel(joblib.delayed(work_here)(task) for task in tasks)
 
 
 def _run_while_small(work: Callable[[Task], Done], tasks: Sequence[Task]) -> Iterator[Done]:
@@ -140,12 +140,12 @@ def _exit_with_parent(parent: int) -> None:
         return
     above = os.getppid()  # another where a server starts the workers, or where the parent is gone already
 
-    def watch() -> None:
+    def watch_parent() -> None:
         while os.getppid() == above and (above == parent or _is_running(parent)):
             time.sleep(_WATCH_SECONDS)
         os._exit(1)  # whatever the other threads do
 
-    threading.Thread(target=watch, name="aliquot-parent-watch", daemon=True).start()
+    threading.Thread(target=watch_parent, name="aliquot-parent-watch", daemon=True).start()
 
 
 def _is_running(pid: int) -> bool:

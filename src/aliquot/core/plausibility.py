@@ -34,8 +34,8 @@ def plausibility_notes(evalset: EvalSet, human: str | None = None) -> list[str]:
     []
     """
     name = human or evalset.human
-    own = evalset.derived(f"plausibility of {name}", lambda data: _collect_notes(data, name))
-    return [*own, *annotator_notes(evalset)]
+    notes = evalset.derived(f"plausibility of {name}", lambda data: _collect_notes(data, name))
+    return [*notes, *annotator_notes(evalset)]
 
 
 def _collect_notes(evalset: EvalSet, human: str | None) -> list[str]:

@@ -30,12 +30,12 @@ def resolve_progress(progress: ProgressLike, what: str) -> Progress | None:
 def _build_line_progress(what: str) -> Progress:
     last = [-_INTERVAL]
 
-    def report(done: int, total: int) -> None:
+    def write_line(finished: int, total: int) -> None:
         now = monotonic()
-        if done < total and now - last[0] < _INTERVAL:
+        if finished < total and now - last[0] < _INTERVAL:
             return
         last[0] = now
-        sys.stderr.write(f"\r{what}: {done} of {total}" + ("\n" if done >= total else ""))
+        sys.stderr.write(f"\r{what}: {finished} of {total}" + ("\n" if finished >= total else ""))
         sys.stderr.flush()
 
-    return report
+    return write_line

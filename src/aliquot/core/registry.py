@@ -58,8 +58,8 @@ class Spec:
         >>> str(parse_spec("greg:metrics=A|B,ridge=1").with_parameters({"ridge": 2, "metrics": None, "name": "a,b"}))
         'greg:metrics=A|B,ridge=2,name=(a,b)'
         """
-        given = {name: value for name, value in parameters.items() if value is not None}
-        return Spec(self.name, {**self.parameters, **given})
+        overrides = {name: value for name, value in parameters.items() if value is not None}
+        return Spec(self.name, {**self.parameters, **overrides})
 
 
 def parse_spec(text: str) -> Spec:
@@ -68,11 +68,11 @@ def parse_spec(text: str) -> Spec:
     >>> parse_spec("pps:size=difficulty,tau=0.5").parameters["tau"]
     '0.5'
     """
-    name, _, rest = text.strip().partition(":")
+    name, _, arguments = text.strip().partition(":")
     if not name.strip():
         raise OptionError(f"method '{text}': a name is missing; write NAME or NAME:key=value,key=value")
     parameters: dict[str, SpecText] = {}
-    for part in split_top_level(rest, ",") if rest.strip() else []:
+    for part in split_top_level(arguments, ",") if arguments.strip() else []:
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not (key and equals and value):
             raise OptionError(f"method '{text}': '{part}' is not key=value; write NAME:key=value,key=value")
@@ -238,13 +238,13 @@ class Parameter:
         """Whether it takes several values joined by |."""
         return self.base_type is tuple
 
-    def parse(self, text: str, method: str) -> Any:
+    def parse_text(self, text: str, method: str) -> Any:
         """Parse text in the grammar of specs."""
         if self.is_list:
-            return self.convert([parse_value(part) for part in split_top_level(text, "|")], method)
-        return self.convert(parse_value(text), method)
+            return self.convert_value([parse_value(part) for part in split_top_level(text, "|")], method)
+        return self.convert_value(parse_value(text), method)
 
-    def convert(self, value: Any, method: str) -> Any:
+    def convert_value(self, value: Any, method: str) -> Any:
         """Return a Python value as the parameter's type, numbers and booleans also of their texts."""
         kind = self.base_type
         if value is None:
@@ -312,11 +312,11 @@ def _parse_argument_docs(doc: str) -> dict[str, str]:
     return entries
 
 
-def require_known_parameters(method: str, known: Collection[str], names: Collection[str]) -> None:
+def require_known_parameters(method: str, accepted: Collection[str], names: Collection[str]) -> None:
     """Raise ParameterUnknownError for the first name that the method does not take."""
     for name in names:
-        if name not in known:
-            raise ParameterUnknownError(method, name, known)
+        if name not in accepted:
+            raise ParameterUnknownError(method, name, accepted)
 
 
 def suggest_arguments(function: Callable[P, R]) -> Callable[P, R]:
@@ -345,7 +345,9 @@ def bind_parameters(method: str, parameters: Mapping[str, Parameter], values: Ma
     """
     require_known_parameters(method, parameters, values)
     bound = {
-        name: (parameters[name].parse if isinstance(value, SpecText) else parameters[name].convert)(value, method)
+        name: (parameters[name].parse_text if isinstance(value, SpecText) else parameters[name].convert_value)(
+            value, method
+        )
         for name, value in values.items()
     }
     for parameter in parameters.values():

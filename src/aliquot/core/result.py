@@ -52,11 +52,11 @@ class Result(Shown):
 
     def fields_without(self, *names: str) -> dict[str, Any]:
         """Return the fields by name, without those named."""
-        return {name: value for name, value in _fields(self).items() if name not in names}
+        return {name: value for name, value in _list_fields(self).items() if name not in names}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON document as plain values, the verdict first; undefined and infinite numbers are None."""
-        document: dict[str, Any] = plain(self.document())
+        document: dict[str, Any] = to_plain(self.document())
         verdict = self.verdict
         return document if verdict is None else {"verdict": verdict} | document
 
@@ -72,23 +72,23 @@ class Result(Shown):
         from aliquot.io.result_files import write_result  # noqa: PLC0415  (io is built on results)
 
         content = self.to_dict() if document is None else document
-        write_result(path, content, lambda: self._table(table), lambda: self._shown_views(table))
+        write_result(path, content, lambda: self._choose_frame(table), lambda: self._shown_views(table))
 
-    def _table(self, name: str | None) -> pl.DataFrame:
+    def _choose_frame(self, name: str | None) -> pl.DataFrame:
         return self.to_frame() if name is None else self.to_frame(name)  # type: ignore[call-arg]  # of several tables
 
     def _shown_views(self, name: str | None) -> list[View]:
         return [view for view in self.views() if (view.name == name if name else not view.detail)]
 
 
-def _fields(row: Any) -> dict[str, Any]:
+def _list_fields(row: Any) -> dict[str, Any]:
     return {field.name: getattr(row, field.name) for field in fields(row)}
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Return a value as JSON can hold it, however deep: NaN and infinity are None, rows and tables become dicts.
 
-    >>> plain({"p": np.float64("nan"), "n": np.arange(2), 3: (1.5, pl.Series(["a"]))})
+    >>> to_plain({"p": np.float64("nan"), "n": np.arange(2), 3: (1.5, pl.Series(["a"]))})
     {'p': None, 'n': [0, 1], '3': [1.5, ['a']]}
     """
     if isinstance(value, np.generic):
@@ -100,17 +100,17 @@ def plain(value: Any) -> Any:
     if isinstance(value, Result):
         return value.to_dict()
     if is_dataclass(value) and not isinstance(value, type):
-        value = _fields(value)
+        value = _list_fields(value)
     if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
+        return {str(key): to_plain(inner) for key, inner in value.items()}
     if isinstance(value, np.ndarray):
-        return plain(value.tolist())
+        return to_plain(value.tolist())
     if isinstance(value, pl.DataFrame):
         value = value.to_dicts()
     if isinstance(value, (list, tuple, pl.Series)):
-        return [plain(inner) for inner in value]
+        return [to_plain(inner) for inner in value]
     if isinstance(value, (set, frozenset)):
-        return [plain(inner) for inner in sorted(value)]
+        return [to_plain(inner) for inner in sorted(value)]
     if isinstance(value, (date, time)):
         return value.isoformat()
     if isinstance(value, PurePath):
@@ -136,10 +136,10 @@ def frame_of(rows: Sequence[Any], row_type: type) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def signature(verb: str, evalset: EvalSet | None = None, **parts: object) -> str:
+def make_signature(verb: str, evalset: EvalSet | None = None, **parts: object) -> str:
     """Return e.g. `aliquot:0.3.0|select:metric_var|metric:COMET|seed:7|data:3f9c21`; parts that are None are left out.
 
-    >>> signature("plan", delta=1.0, seed=None)
+    >>> make_signature("plan", delta=1.0, seed=None)
     'aliquot:0.3.0|plan|delta:1.0'
     """
     parts_given = [f"{name}:{value}" for name, value in parts.items() if value is not None]

@@ -65,9 +65,9 @@ _DETAIL_TYPES: Mapping[str, tuple[tuple[type, ...], float, str]] = MappingProxyT
 
 def _validate_detail(name: str, value: object) -> None:
     """Raise DataError for a detail of a design with the wrong type or range."""
-    kinds, most, expected = _DETAIL_TYPES[name]
+    kinds, maximum, expected = _DETAIL_TYPES[name]
     fits = isinstance(value, kinds) and not isinstance(value, bool)
-    if not fits or (isinstance(value, (int, float)) and not -_ROUNDING <= value <= most + _ROUNDING):
+    if not fits or (isinstance(value, (int, float)) and not -_ROUNDING <= value <= maximum + _ROUNDING):
         raise DataError(f"selection.details.{name} should be {expected}, found {value!r}; correct the file")
     for system, rate in value.items() if isinstance(value, Mapping) else ():
         if rate is not None and not (isinstance(rate, (int, float)) and 0 <= rate < np.inf):
@@ -97,10 +97,10 @@ class Design:
     first_stage: int | None = None
     rates: Mapping[str, float | None] | None = None
 
-    def updated(self, details: Mapping[str, Any]) -> Design:
+    def with_details(self, details: Mapping[str, Any]) -> Design:
         """Return the design with the values that plain details have for it; other details are ignored.
 
-        >>> Design().updated({"variance": "spread", "remainder": 0.4, "gap": 1e-9})
+        >>> Design().with_details({"variance": "spread", "remainder": 0.4, "gap": 1e-9})
         Design(variance='spread', remainder=0.4, coverage=1.0, within=None, first_stage=None, rates=None)
         """
         values = {name: details[name] for name in self.__dataclass_fields__ if name in details}
@@ -178,9 +178,9 @@ class Selection(Shown):
                 raise DataError(f"selection: {len(value)} entries of {name} for {len(self.ids)} items")
         if self.origin is not None:
             set_field(self, "origin", self.origin.for_items(len(self.ids)))
-        set_field(self, "design", self.design.updated(self.details))
-        others = {name: value for name, value in self.details.items() if name not in Design.__dataclass_fields__}
-        set_field(self, "details", MappingProxyType(others))
+        set_field(self, "design", self.design.with_details(self.details))
+        other_details = {name: value for name, value in self.details.items() if name not in Design.__dataclass_fields__}
+        set_field(self, "details", MappingProxyType(other_details))
 
     def cell_probability(self, systems: Sequence[str]) -> FloatArray | None:
         """Return cell probabilities (items x systems) of an adaptive selection; None for others.
@@ -267,7 +267,7 @@ class Selection(Shown):
         bare: Iterable[dict[str, Any]] = ({"i": item} for item in self.ids)
         records = bare if evalset is None else item_lines.iterate_records(self._in_order(evalset))
         with_texts = evalset is not None and "source" in evalset.items.columns
-        entries = self._entries(with_sources=not with_texts)
+        entries = self._list_entries(with_sources=not with_texts)
         lines = [encode({**record, SELECTION_FIELD: e}) + b"\n" for record, e in zip(records, entries, strict=True)]
         write_bytes(path, b"".join(lines))
 
@@ -276,7 +276,7 @@ class Selection(Shown):
         row_of = {str(item): row for row, item in enumerate(chosen.ids)}
         return take_rows(chosen, np.array([row_of[str(item)] for item in self.ids], dtype=np.int64))
 
-    def _entries(self, *, with_sources: bool) -> list[dict[str, Any]]:
+    def _list_entries(self, *, with_sources: bool) -> list[dict[str, Any]]:
         shared = {"method": self.method, "population": self.population, "signature": self.signature}
         rows = self.to_frame().drop("id").iter_rows(named=True)
         entries = [{name: value for name, value in row.items() if value is not None} | shared for row in rows]
@@ -413,7 +413,7 @@ def _require_unedited(path: str | Path, ids: list[ItemId], entries: list[dict[st
 
 
 def _build_selection(ids: list[ItemId], entries: list[dict[str, Any]]) -> Selection:
-    def numbers(name: str) -> FloatArray | None:
+    def read_numbers(name: str) -> FloatArray | None:
         present = [name in entry for entry in entries]
         if not any(present):
             return None
@@ -421,19 +421,19 @@ def _build_selection(ids: list[ItemId], entries: list[dict[str, Any]]) -> Select
             raise DataError(f"item {ids[present.index(False)]!r} has no {name} although others have; give all or none")
         return np.array([entry.get(name) for entry in entries], dtype=np.float64)
 
-    def labels(name: str) -> tuple[Any, ...] | None:
+    def read_labels(name: str) -> tuple[Any, ...] | None:
         return tuple(entry[name] for entry in entries) if all(name in entry for entry in entries) else None
 
-    systems = labels("systems")
+    systems = read_labels("systems")
     return Selection(
         ids=tuple(ids),
         population=entries[0].get("population", len(ids)),
         method=entries[0].get("method", "unknown"),
-        utility=numbers("utility"),
-        probability=numbers("probability"),
-        weight=numbers("weight"),
-        cost=numbers("cost"),
-        stratum=labels("stratum"),
+        utility=read_numbers("utility"),
+        probability=read_numbers("probability"),
+        weight=read_numbers("weight"),
+        cost=read_numbers("cost"),
+        stratum=read_labels("stratum"),
         systems=None if systems is None else tuple(tuple(names) for names in systems),
         details=next((entry["details"] for entry in entries if "details" in entry), {}),
         signature=entries[0].get("signature", ""),

@@ -28,8 +28,8 @@ class _Verdict:
     def __get__(self, result: Any, kind: type) -> str | None:
         if result is None:
             raise AttributeError("verdict")  # so that it is no default of such a field
-        found: str | None = import_module(VERDICTS).write_verdict(result)
-        return found
+        verdict: str | None = import_module(VERDICTS).write_verdict(result)
+        return verdict
 
 
 class Shown:
@@ -75,10 +75,10 @@ def in_pandas(frame: pl.DataFrame) -> Any:
         import pandas as pd  # noqa: PLC0415
     except ImportError:
         raise MissingExtraError("to_pandas needs pandas; install it with: pip install pandas") from None
-    return pd.DataFrame({name: _values(frame[name]) for name in frame.columns}, columns=frame.columns)
+    return pd.DataFrame({name: _list_values(frame[name]) for name in frame.columns}, columns=frame.columns)
 
 
-def _values(column: pl.Series) -> Any:
+def _list_values(column: pl.Series) -> Any:
     if column.dtype.is_numeric() or (column.dtype.is_temporal() and not column.null_count()):
         return column.to_numpy()
     return column.to_list()

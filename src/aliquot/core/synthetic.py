@@ -39,12 +39,12 @@ class TextMaker:
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
-        self._words = np.array(self._invent(_VOCABULARY), dtype=object)
+        self._words = np.array(self._invent_words(_VOCABULARY), dtype=object)
         self._cipher = rng.permutation(_VOCABULARY)
         ranks = np.arange(1, _VOCABULARY + 1)
         self._cumulative = np.cumsum(1.0 / ranks) / np.sum(1.0 / ranks)  # Zipf
 
-    def _invent(self, count: int) -> list[str]:
+    def _invent_words(self, count: int) -> list[str]:
         words: dict[str, None] = {}
         while len(words) < count:
             syllables = self._rng.integers(1, 4)
@@ -54,29 +54,29 @@ class TextMaker:
             words[word] = None
         return list(words)
 
-    def _draw(self, count: int) -> IntArray:
+    def _draw_words(self, count: int) -> IntArray:
         return np.searchsorted(self._cumulative, self._rng.random(count)).astype(np.int64)
 
-    def references(self, lengths: IntArray) -> Tokens:
+    def draw_references(self, lengths: IntArray) -> Tokens:
         """Draw the words of each reference."""
-        return np.split(self._draw(int(lengths.sum())), np.cumsum(lengths)[:-1])
+        return np.split(self._draw_words(int(lengths.sum())), np.cumsum(lengths)[:-1])
 
-    def sources(self, references: Tokens) -> list[str]:
+    def encipher(self, references: Tokens) -> list[str]:
         """Encipher the references word by word: another language with the same lengths."""
-        return self.joined([self._cipher[tokens][::-1] for tokens in references])
+        return self.write_sentences([self._cipher[tokens][::-1] for tokens in references])
 
-    def outputs(self, references: Tokens, share: FloatArray) -> list[str]:
+    def make_outputs(self, references: Tokens, share: FloatArray) -> list[str]:
         """Keep each word of item i with probability share[i]; replace or drop the others."""
         lengths = np.array([len(tokens) for tokens in references])
         flat = np.concatenate(references)
         keep = self._rng.random(len(flat)) < np.repeat(share, lengths)
         dropped = ~keep & (self._rng.random(len(flat)) < 0.4)
-        words = np.where(keep, flat, self._draw(len(flat)))
+        words = np.where(keep, flat, self._draw_words(len(flat)))
         ends = np.cumsum(lengths)[:-1]
         pairs = zip(np.split(words, ends), np.split(~dropped, ends), strict=True)
-        return self.joined([tokens[stays] for tokens, stays in pairs])
+        return self.write_sentences([tokens[stays] for tokens, stays in pairs])
 
-    def joined(self, tokens: Tokens) -> list[str]:
+    def write_sentences(self, tokens: Tokens) -> list[str]:
         """Write tokens as sentences."""
         return [" ".join(self._words[words].tolist()).capitalize() + "." for words in tokens]
 
@@ -146,10 +146,15 @@ def synthetic(
     columns, outputs = _build_item_columns(world, document_length, domains), None
     if texts:
         maker = TextMaker(rng)
-        reference = maker.references(world.words)
-        columns += [pl.Series("source", maker.sources(reference)), pl.Series("reference", maker.joined(reference))]
+        reference = maker.draw_references(world.words)
+        columns += [
+            pl.Series("source", maker.encipher(reference)),
+            pl.Series("reference", maker.write_sentences(reference)),
+        ]
         share = expit(2.2 + 1.3 * world.quality)
-        outputs = pl.DataFrame({name: maker.outputs(reference, share[:, column]) for column, name in enumerate(names)})
+        outputs = pl.DataFrame(
+            {name: maker.make_outputs(reference, share[:, column]) for column, name in enumerate(names)}
+        )
     return EvalSet(
         items=pl.DataFrame([pl.Series("id", np.arange(items)), *columns]),
         systems=names,
@@ -238,8 +243,8 @@ def _simulate_judgments(
     people = np.empty((repeats, n), dtype=np.int64)
     for repeat in range(repeats):
         people[repeat] = (first + repeat) % annotators
-        seen = world.quality - severity[people[repeat]][:, None] + rng.normal(0, 0.35, (n, m))
-        values[repeat] = _rate_quality(seen, protocol, rng)
+        perceived = world.quality - severity[people[repeat]][:, None] + rng.normal(0, 0.35, (n, m))
+        values[repeat] = _rate_quality(perceived, protocol, rng)
     seconds = rng.lognormal(np.log(8 + 1.2 * world.words)[None, :, None], 0.5, values.shape)
     table = pl.DataFrame(
         {

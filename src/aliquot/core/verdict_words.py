@@ -27,14 +27,14 @@ class PairTest:
     p_adjusted: float
 
 
-def join_names(names: Sequence[str], most: int = MAX_NAMES) -> str:
+def join_names(names: Sequence[str], limit: int = MAX_NAMES) -> str:
     """Join names as in a sentence.
 
     >>> join_names(["A", "B", "C"]), join_names(list("ABCDE"))
     ('A, B and C', 'A, B, C and 2 more')
     """
-    if len(names) > most + 1:
-        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    if len(names) > limit + 1:
+        return f"{', '.join(names[:limit])} and {len(names) - limit} more"
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
@@ -120,10 +120,12 @@ def find_lead(
     pair = min(separating, key=lambda test: test.p, default=None)
     rivals: tuple[str, ...] = ()
     if len(leaders) == 1 and below:
-        own = {test.b: test for test in testable if test.a == leaders[0]}
-        p = np.array([own[name].p_adjusted if method == "maxt" else own[name].p for name in below if name in own])
+        by_rival = {test.b: test for test in testable if test.a == leaders[0]}
+        p = np.array(
+            [by_rival[name].p_adjusted if method == "maxt" else by_rival[name].p for name in below if name in by_rival]
+        )
         adjusted = p if method == "maxt" else adjust_p_values(p, method)
-        tested = [name for name in below if name in own]
-        sure = {n for n, value in zip(tested, adjusted, strict=True) if min(value, own[n].p_adjusted) < alpha}
+        tested = [name for name in below if name in by_rival]
+        sure = {n for n, value in zip(tested, adjusted, strict=True) if min(value, by_rival[n].p_adjusted) < alpha}
         rivals = tuple(name for name in below if name not in sure)
     return Lead(leaders, below[0] if below else None, pair, rivals, bool(testable))

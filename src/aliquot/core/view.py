@@ -14,14 +14,21 @@ from typing import Any, Literal
 
 import polars as pl
 
-from aliquot.core.written import fixed, latex_table, markdown_table, number, percent, scientific
+from aliquot.core.written import (
+    format_fixed,
+    format_number,
+    format_percent,
+    format_scientific,
+    latex_table,
+    markdown_table,
+)
 
 Kind = Literal["name", "text", "number", "scientific", "share", "p", "count", "interval", "bar"]
 """What a column holds.
 
 - `name`: identifies the row; never left out, cut in the middle where space is short
 - `text`: words; folded over several lines
-- `number`, `scientific`, `share` (0 to 1, written as a percentage), `p`, `count`
+- `format_number`, `format_scientific`, `share` (0 to 1, written as a percentage), `p`, `count`
 - `interval`: (low, high); `bar`: (low, middle, high), drawn on the scale of the whole column
 
 A string as value is written as it is, whatever the kind.
@@ -49,25 +56,25 @@ class Column:
     places: int | None = None
     rank: int = 0
 
-    def value(self, row: Any) -> Any:
+    def get_value(self, row: Any) -> Any:
         """Return a row's value.
 
-        >>> Column("n", kind="count").value({"n": 3}), Column("interval", ("low", "high")).value({"low": 1, "high": 2})
+        >>> Column("n").get_value({"n": 3}), Column("interval", ("low", "high")).get_value({"low": 1, "high": 2})
         (3, (1, 2))
         """
         source = self.source or self.header
         if callable(source):
             return source(row)
         if isinstance(source, tuple):
-            return tuple(_field(row, name) for name in source)
-        return _field(row, source)
+            return tuple(_get_field(row, name) for name in source)
+        return _get_field(row, source)
 
-    def cell(self, value: Any) -> str:
+    def format_cell(self, value: Any) -> str:
         """Return a value as text; undefined numbers (NaN, None) are '-', and missing words ''.
 
-        >>> Column("x").cell(0.12345), Column("x", kind="share").cell(0.5), Column("x", kind="p").cell(0.00002)
-        ('0.123', '50%', '2e-05')
-        >>> Column("x", kind="interval", places=1).cell((1.0, 2.0)), Column("x").cell(float("nan"))
+        >>> Column("x").format_cell(0.12345), Column("x", kind="share").format_cell(0.5)
+        ('0.123', '50%')
+        >>> Column("x", kind="interval", places=1).format_cell((1.0, 2.0)), Column("x").format_cell(float("nan"))
         ('1.0 to 2.0', '-')
         """
         if isinstance(value, str):
@@ -77,27 +84,27 @@ class Column:
         if value is None:
             return "-"
         if self.kind == "interval":
-            ends = [self._number(end) for end in value]
+            ends = [self._format_number(end) for end in value]
             return "-" if "-" in ends else " to ".join(ends)
         if isinstance(value, float) and math.isnan(value):
             return "-"
-        return self._number(value)
+        return self._format_number(value)
 
-    def _number(self, value: Any) -> str:
+    def _format_number(self, value: Any) -> str:
         if value is None or isinstance(value, (str, bool)):
             return "-" if value is None else str(value)
         if self.kind == "p":
             return f"{value:.3f}" if value >= 0.001 or value == 0 else f"{value:.0e}"
         if self.kind == "share":
-            return percent(value)
+            return format_percent(value)
         if self.kind == "scientific":
-            return scientific(value)
+            return format_scientific(value)
         if isinstance(value, float):
-            return number(value) if self.places is None else fixed(value, self.places)
+            return format_number(value) if self.places is None else format_fixed(value, self.places)
         return str(value)
 
 
-def _field(row: Any, name: str) -> Any:
+def _get_field(row: Any, name: str) -> Any:
     return row[name] if isinstance(row, Mapping) else getattr(row, name)
 
 
@@ -132,27 +139,27 @@ class View:
         """Make a view of a Polars table; by default its columns get the kinds that fit their types."""
         return cls(name, list(frame.iter_rows(named=True)), columns or columns_of_frame(frame), **parts)
 
-    def values(self, source: Source) -> list[Any]:
+    def list_values(self, source: Source) -> list[Any]:
         """Return the value of each row."""
         column = Column("", source)
-        return [column.value(row) for row in self.rows]
+        return [column.get_value(row) for row in self.rows]
 
-    def cells(self) -> list[list[str]]:
+    def list_cells(self) -> list[list[str]]:
         """Return the table as text, a list for each row."""
-        return [[column.cell(column.value(row)) for column in self.columns] for row in self.rows]
+        return [[column.format_cell(column.get_value(row)) for column in self.columns] for row in self.rows]
 
     def to_markdown(self) -> str:
         """Return the table as Markdown, without drawn columns."""
-        written = self._written()
-        return markdown_table([column.header for column in written.columns], written.cells())
+        view = self._without_bars()
+        return markdown_table([column.header for column in view.columns], view.list_cells())
 
     def to_latex(self) -> str:
         """Return the table as a LaTeX tabular, without drawn columns."""
-        written = self._written()
-        right = [column.kind not in ("name", "text") for column in written.columns]
-        return latex_table([column.header for column in written.columns], written.cells(), right)
+        view = self._without_bars()
+        right = [column.kind not in ("name", "text") for column in view.columns]
+        return latex_table([column.header for column in view.columns], view.list_cells(), right)
 
-    def _written(self) -> View:
+    def _without_bars(self) -> View:
         return replace(self, columns=[column for column in self.columns if column.kind != "bar"])
 
 

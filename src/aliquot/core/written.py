@@ -10,39 +10,39 @@ import polars as pl
 from aliquot.core import escape
 
 
-def number(value: float | None, digits: int = 3) -> str:
+def format_number(value: float | None, digits: int = 3) -> str:
     """Format a number with `digits` significant digits; '-' if undefined.
 
-    >>> number(0.123456), number(1234.5), number(float("nan")), number(-0.0), number(99.96)
-    ('0.123', '1234', '-', '0', '100.0')
+    >>> [format_number(value) for value in (0.123456, 1234.5, float("nan"), -0.0, 99.96)]
+    ['0.123', '1234', '-', '0', '100.0']
     """
     if value is None or math.isnan(value):
         return "-"
     if value == 0 or math.isinf(value):
         return "0" if value == 0 else f"{value:.0f}"
-    whole = math.floor(math.log10(abs(value))) + 1
-    places = max(0, digits - max(whole, 0))
+    integer_digits = math.floor(math.log10(abs(value))) + 1
+    places = max(0, digits - max(integer_digits, 0))
     return f"{value:.{places}f}" if abs(value) >= 1e-4 else f"{value:.1e}"
 
 
-def fixed(value: float | None, places: int = 3) -> str:
+def format_fixed(value: float | None, places: int = 3) -> str:
     """Format a number with fixed places; '-' if undefined."""
     return "-" if value is None or math.isnan(value) else f"{value:.{places}f}"
 
 
-def scientific(value: float | None) -> str:
+def format_scientific(value: float | None) -> str:
     """Format a very large or small number; '-' if undefined.
 
-    >>> scientific(-1.5e150), scientific(float("nan"))
+    >>> format_scientific(-1.5e150), format_scientific(float("nan"))
     ('-1.500e+150', '-')
     """
     return "-" if value is None or math.isnan(value) else f"{value:.3e}"
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """Format a share as a percentage; only exact 0 and 1 become 0% and 100%.
 
-    >>> percent(1.0), percent(0.9996), percent(0.5), percent(0.0002)
+    >>> format_percent(1.0), format_percent(0.9996), format_percent(0.5), format_percent(0.0002)
     ('100%', '99.9%', '50%', '<0.1%')
     """
     if share in (0.0, 1.0) or 0.01 <= share <= 0.99:
@@ -53,26 +53,26 @@ def percent(share: float) -> str:
 # -- Tables for papers: Markdown and LaTeX of any result -------------------------------------------------------------
 
 
-def markdown(frame: pl.DataFrame) -> str:
+def render_markdown(frame: pl.DataFrame) -> str:
     r"""Return a Markdown table of a Polars table, numbers with four significant digits.
 
-    >>> print(markdown(pl.DataFrame({"a|b": ["x"], "n": [0.123456]})), end="")
+    >>> print(render_markdown(pl.DataFrame({"a|b": ["x"], "n": [0.123456]})), end="")
     | a\|b | n |
     |---|---|
     | x | 0.1235 |
     """
-    return markdown_table(frame.columns, _cells(frame))
+    return markdown_table(frame.columns, _format_cells(frame))
 
 
-def latex(frame: pl.DataFrame) -> str:
+def render_latex(frame: pl.DataFrame) -> str:
     r"""Return a LaTeX tabular of a Polars table: words to the left, numbers to the right.
 
-    >>> print("\n".join(latex(pl.DataFrame({"a_b": ["x"], "n": [0.5], "why": ["y"]})).splitlines()[:3]))
+    >>> print("\n".join(render_latex(pl.DataFrame({"a_b": ["x"], "n": [0.5], "why": ["y"]})).splitlines()[:3]))
     \begin{tabular}{lrl}
     \toprule
     a\_b & n & why \\
     """
-    return latex_table(frame.columns, _cells(frame), [dtype.is_numeric() for dtype in frame.dtypes])
+    return latex_table(frame.columns, _format_cells(frame), [dtype.is_numeric() for dtype in frame.dtypes])
 
 
 def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -88,8 +88,8 @@ def latex_table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Se
     return f"\\begin{{tabular}}{{{''.join('lr'[side] for side in right)}}}\n{body}\n\\end{{tabular}}\n"
 
 
-def _cells(frame: pl.DataFrame) -> list[list[str]]:
+def _format_cells(frame: pl.DataFrame) -> list[list[str]]:
     return [
-        [number(value, 4) if value is None or isinstance(value, float) else str(value) for value in row]
+        [format_number(value, 4) if value is None or isinstance(value, float) else str(value) for value in row]
         for row in frame.rows()
     ]

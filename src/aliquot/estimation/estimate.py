@@ -16,7 +16,7 @@ from aliquot.core import memory
 from aliquot.core.evalset import EvalSet
 from aliquot.core.plausibility import plausibility_notes
 from aliquot.core.registry import Spec, parse_spec, suggest_arguments
-from aliquot.core.result import Result, signature
+from aliquot.core.result import Result, make_signature
 from aliquot.core.selection import Selection
 from aliquot.core.verdict_words import Lead, PairTest, find_lead
 from aliquot.core.view import View
@@ -377,7 +377,7 @@ def estimate(
         changes=changes,
         variance=goal.parts,
         details=dict(fitted.details) | {"mismatches": mismatches},
-        signature=signature(
+        signature=make_signature(
             f"estimate:{spec}",
             data,
             selection=_drawn_by(selection),

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from aliquot.core.view import Column, View
-from aliquot.core.written import percent
+from aliquot.core.written import format_percent
 
 if TYPE_CHECKING:
     from aliquot.estimation.estimate import Estimates
@@ -40,7 +40,9 @@ def estimate_views(result: Estimates) -> tuple[View, ...]:
 
 
 def _systems(result: Estimates) -> View:
-    judged = f"{result.judged} of {result.population} items judged ({percent(result.judged / result.population)})"
+    judged = (
+        f"{result.judged} of {result.population} items judged ({format_percent(result.judged / result.population)})"
+    )
     method = f"{judged}; {result.method}; {result.level:.0%} intervals by {result.interval}"
     ends = [end for row in result.systems if not math.isnan(row.low) for end in (row.low, row.high)]
     low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
@@ -49,7 +51,9 @@ def _systems(result: Estimates) -> View:
     interval = Column("interval", ("low", "high"), "interval", style.get("places"))
     if not is_plain:
         scientific = Column("", kind="scientific")
-        interval = Column("interval", lambda row: f"{scientific.cell(row.low)} to {scientific.cell(row.high)}")
+        interval = Column(
+            "interval", lambda row: f"{scientific.format_cell(row.low)} to {scientific.format_cell(row.high)}"
+        )
     changed = [Column("plain", "plain_mean", rank=4, **style)] if result.changes else []
     missing = [Column("missing", kind="count", rank=2)] if any(row.missing for row in result.systems) else []
     columns = (
@@ -71,7 +75,7 @@ def _systems(result: Estimates) -> View:
 
 def _describe_target(result: Estimates) -> str:
     """Say what the numbers are about, and where the uncertainty of a mean comes from."""
-    parts = [f"{percent(share)} {name}" for name, share in result.variance.items() if share > 0]
+    parts = [f"{format_percent(share)} {name}" for name, share in result.variance.items() if share > 0]
     sources = f"; variance of a mean: {', '.join(parts)}" if len(parts) > 1 else ""
     people = _FEW_PEOPLE.get(result.annotators) or _MANY_PEOPLE.get(result.target, "")
     return f"about {_TARGETS.get(result.target, result.target).format(people=people)}{sources}"

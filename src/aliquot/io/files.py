@@ -252,8 +252,8 @@ def count_keys(value: Any) -> int:
     4
     """
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    own = len(value) if isinstance(value, dict) else 0
-    return own if _SCALAR_TYPES.issuperset(map(type, inside)) else own + sum(map(count_keys, inside))
+    count = len(value) if isinstance(value, dict) else 0
+    return count if _SCALAR_TYPES.issuperset(map(type, inside)) else count + sum(map(count_keys, inside))
 
 
 def require_unique_keys(raw: bytes, keys: int, parts: Iterable[tuple[str, bytes]]) -> None:
@@ -311,11 +311,11 @@ class _RepeatedKeyError(Exception):
 
 
 def _require_unique_pairs(pairs: list[tuple[str, Any]]) -> None:
-    seen = set()
+    keys = set()
     for key, _ in pairs:
-        if key in seen:
+        if key in keys:
             raise _RepeatedKeyError(json.dumps(key, ensure_ascii=False))
-        seen.add(key)
+        keys.add(key)
 
 
 def first_character(raw: bytes) -> bytes:

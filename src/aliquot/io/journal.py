@@ -65,7 +65,7 @@ class Journal:
         """Append a line and the bytes after it, and sync."""
         if self.file is None:
             return
-        whole = self.file.seek(0, os.SEEK_END)
+        end = self.file.seek(0, os.SEEK_END)
         try:
             _write_all(self.file.fileno(), msgspec.json.encode(record) + b"\n")
             _write_all(self.file.fileno(), payload)
@@ -73,7 +73,7 @@ class Journal:
                 os.fsync(self.file.fileno())
         except OSError as error:
             with suppress(OSError):
-                os.ftruncate(self.file.fileno(), whole)
+                os.ftruncate(self.file.fileno(), end)
             raise build_journal_error(self.file.name, error) from error
         self.file.seek(0, os.SEEK_END)
 
@@ -103,11 +103,11 @@ def open_journal(output: Path | None, signature: str) -> Iterator[Journal]:
     with _lock_journal(path), _open_file(path) as file:
         journal = Journal(file=file)
         try:
-            whole = _read_units(journal, file, path, signature)
-            file.truncate(whole)
+            end = _read_units(journal, file, path, signature)
+            file.truncate(end)
         except OSError as error:
             raise build_journal_error(path, error) from error
-        if not whole:
+        if not end:
             try:
                 journal.write({"signature": signature})
             except OutputError:
@@ -140,9 +140,9 @@ def _lock_journal(path: Path) -> Iterator[None]:
 
 def _write_all(handle: int, content: bytes) -> None:
     """Write unbuffered, so that closing the file does not retry what a full disk refused."""
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(handle, rest) :]
+    remaining = memoryview(content)
+    while remaining:
+        remaining = remaining[os.write(handle, remaining) :]
 
 
 def build_journal_error(path: object, error: OSError) -> OutputError:
@@ -167,14 +167,14 @@ def _read_units(journal: Journal, file: BinaryIO, path: Path, signature: str) ->
             f"{path}: holds the unfinished work of another run ({first['signature']}); finish that one, or delete the "
             "file to start again"
         )
-    whole = file.tell()
+    end = file.tell()
     while (record := _decode_line(file.readline())) is not None and _is_unit(record):
         start, payload = file.tell(), file.read(record.get("bytes", 0))
         if len(payload) < record.get("bytes", 0) or (payload and crc32(payload) != record.get("crc")):
             break
         journal.done[record["key"]] = [_restore_nan(cell) for cell in record["cells"]]
-        journal.starts[record["key"]], whole = start, file.tell()
-    return whole
+        journal.starts[record["key"]], end = start, file.tell()
+    return end
 
 
 def _decode_line(line: bytes) -> dict[str, Any] | None:

@@ -216,7 +216,7 @@ def _load_judgment_sources(
         _load_judgment_source(part, replace(options, absent=out)) for part, out in zip(sources, absent, strict=True)
     ]
     for name, error in absent[-1].items():
-        if all(name in others for others in (*absent, *([] if in_data is None else [in_data]))):
+        if all(name in errors for errors in (*absent, *([] if in_data is None else [in_data]))):
             raise error
     return parts[0] if len(parts) == 1 else Judgments(stack_tables([part.table for part in parts]))
 

@@ -121,8 +121,8 @@ def refuse_overwrite(path: Path | str) -> None:
     key = None if about is None else (about.st_dev, about.st_ino)
     if key is not None and key in run.inputs and key not in run.in_place:
         name = run.inputs[key]
-        other = "" if name == str(path) else f" as {name}"
-        raise OptionError(f"{path}: is read by this run{other} and would be overwritten; name another output")
+        spelling = "" if name == str(path) else f" as {name}"
+        raise OptionError(f"{path}: is read by this run{spelling} and would be overwritten; name another output")
     if str(path) == STDOUT or not run.folders:
         return
     place = Path(os.path.realpath(path))

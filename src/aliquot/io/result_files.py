@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from aliquot.core.result import plain
+from aliquot.core.result import to_plain
 from aliquot.core.view import View
 from aliquot.errors import OptionError
 from aliquot.io.formats import tables
@@ -24,7 +24,7 @@ def encode_json(document: Mapping[str, Any]) -> bytes:
     >>> encode_json({"mean": float("nan"), "n": 3}).decode()
     '{\n  "mean": null,\n  "n": 3\n}'
     """
-    return msgspec.json.format(msgspec.json.encode(document, enc_hook=plain), indent=2)
+    return msgspec.json.format(msgspec.json.encode(document, enc_hook=to_plain), indent=2)
 
 
 def write_result(

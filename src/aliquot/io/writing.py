@@ -139,7 +139,7 @@ def _hold_temporary(path: Path, *, folder: bool) -> Iterator[Path]:
     try:
         yield temporary
     finally:
-        _remove(temporary)
+        _remove_path(temporary)
 
 
 def make_temporary(path: Path, *, folder: bool) -> Path:
@@ -161,10 +161,10 @@ def _remove_leftovers(folder: Path) -> None:
         for entry in list(os.scandir(folder)):
             match = _LEFTOVER.fullmatch(entry.name)
             if match is not None and is_abandoned(match.group(1)):
-                _remove(Path(entry.path))
+                _remove_path(Path(entry.path))
 
 
-def _remove(path: Path) -> None:
+def _remove_path(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
         return
@@ -216,16 +216,16 @@ def _swap_folders(new: Path, target: Path) -> None:
     except OSError:
         old.replace(target)
         raise
-    _remove(old)
+    _remove_path(old)
 
 
-def _exchange_paths(one: Path, other: Path) -> bool:
+def _exchange_paths(first: Path, second: Path) -> bool:
     """Swap two paths by renameat2 of Linux; False where there is none."""
     try:
         swap = ctypes.CDLL(None).renameat2
     except (AttributeError, OSError, TypeError):
         return False
-    return bool(swap(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0)
+    return bool(swap(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE) == 0)
 
 
 # -- Streams: standard output, pipes, devices ------------------------------------------------------------------------
@@ -273,9 +273,9 @@ def _write_stream(path: Path | str, content: bytes | memoryview) -> None:
 def _write_device(path: Path, content: bytes | memoryview) -> None:
     handle = _open_stream(path)
     try:
-        rest = memoryview(content)
-        while rest:
-            rest = rest[os.write(handle, rest) :]
+        remaining = memoryview(content)
+        while remaining:
+            remaining = remaining[os.write(handle, remaining) :]
     finally:
         os.close(handle)
 
@@ -294,9 +294,9 @@ def _open_stream(path: Path) -> int:
     """Open a stream for writing; wait up to PIPE_TIMEOUT for the reader of a pipe."""
     if path.is_block_device():
         raise OutputError(f"{path}: is a disk, which would be destroyed; name a file")
-    own = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", str(path)) or re.fullmatch(r"/dev/std()err", str(path))
-    if own is not None:
-        return os.dup(int(own.group(1) or 2))  # opened anew it would begin at its start
+    match = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", str(path)) or re.fullmatch(r"/dev/std()err", str(path))
+    if match is not None:
+        return os.dup(int(match.group(1) or 2))  # opened anew it would begin at its start
     if not path.is_fifo():
         return os.open(path, os.O_WRONLY | os.O_APPEND)
     until = time.monotonic() + PIPE_TIMEOUT

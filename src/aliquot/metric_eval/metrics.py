@@ -17,7 +17,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.memory import limit_draws, require_pair_memory
 from aliquot.core.progress import ProgressLike
 from aliquot.core.registry import split_names
-from aliquot.core.result import Result, frame_of, signature
+from aliquot.core.result import Result, frame_of, make_signature
 from aliquot.core.view import View
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike, as_evalsets
@@ -329,7 +329,7 @@ def metrics(
     compared = names
     if names is not None:  # what is computed is meant to be compared, also beside metrics that are named
         compared = [*names, *(row.metric for row in tables["computed"] if row.metric not in names)]
-    line = signature(
+    line = make_signature(
         "metrics",
         None,
         human=",".join(str(name) for name in humans if name is not None) or None,

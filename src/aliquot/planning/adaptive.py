@@ -16,7 +16,7 @@ import polars as pl
 from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_in_order
 from aliquot.core.progress import ProgressLike, resolve_progress
-from aliquot.core.result import Result, signature
+from aliquot.core.result import Result, make_signature
 from aliquot.core.view import View
 from aliquot.errors import OptionError
 from aliquot.estimation.proxies import standard_metric, usable
@@ -136,7 +136,7 @@ def plan_adaptive(
         "pilot" if isinstance(inputs.basis, Pilot) else "replay",
         _describe(question, costs, max_cells, inputs),
         (*source.notes, *inputs.notes),
-        signature("plan", source.original, **parts),
+        make_signature("plan", source.original, **parts),
     )
 
 

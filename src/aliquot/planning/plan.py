@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from aliquot.core.progress import ProgressLike, resolve_progress
-from aliquot.core.result import signature
+from aliquot.core.result import make_signature
 from aliquot.errors import OptionError
 from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike
 from aliquot.planning.adaptive import AdaptivePlan, AdaptiveQuestion, plan_adaptive
@@ -170,7 +170,7 @@ def plan(
         rater_variance=rater_variance,
         alpha=alpha,
         progress=resolve_progress(progress, "replaying"),
-        signature=signature("plan", source.original, **parts),
+        signature=make_signature("plan", source.original, **parts),
     )
 
 

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from aliquot.core.view import Column, View
-from aliquot.core.written import number
+from aliquot.core.written import format_number
 
 if TYPE_CHECKING:
     from aliquot.planning.adaptive import AdaptivePlan
@@ -106,7 +106,7 @@ def power_views(plan: PowerPlan) -> tuple[View, ...]:
         ("judgments an output", str(plan.judgments_per_output)),
         ("judged items", f"{plan.judged_items}{'' if plan.paired else ', each for one system'}"),
         ("judgments per system, in total", f"{plan.per_system}, {plan.judgments}"),
-        ("difference, power, alpha", f"{number(plan.difference)}, {plan.power:.3f}, {plan.alpha:g}"),
+        ("difference, power, alpha", f"{format_number(plan.difference)}, {plan.power:.3f}, {plan.alpha:g}"),
     )
     columns = (Column("", lambda row: row[0], "text"), Column("", lambda row: row[1], "text"))
     intro = () if plan.repeats is None else (plan.repeats.text,)

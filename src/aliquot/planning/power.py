@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from aliquot.core.result import Result, signature
+from aliquot.core.result import Result, make_signature
 from aliquot.core.view import View
 from aliquot.errors import OptionError
 from aliquot.planning.arguments import MAX_COUNT, Number, as_numbers, signature_parts, validate_counts, validate_levels
@@ -204,7 +204,7 @@ def plan_power(
     >>> plan_power(difference=1, sd=25)
     PowerPlan(16245 judgments per system, 32490 in total, show a difference of 1 with power 0.95)
     """
-    signed = signature("plan", None, **signature_parts(plan_power, locals()))
+    signed = make_signature("plan", None, **signature_parts(plan_power, locals()))
     validate_levels(alpha, power)
     validate_counts(items=items, rater_variance=rater_variance)
     times = Times(seconds_per_item, seconds_per_judgment, cost, seconds_per_new_item, hourly, currency)

@@ -17,7 +17,7 @@ from aliquot.core.escape import Html
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments
 from aliquot.core.view import Column, View
-from aliquot.core.written import number, percent
+from aliquot.core.written import format_number, format_percent
 from aliquot.metric_eval.metrics import MetricReport
 from aliquot.report import drawings
 from aliquot.report.blocks import Block, Columns, Diagram, Facts, Folded, Notes, Remark, Section, Template
@@ -61,9 +61,8 @@ def _describe_judged(findings: Findings) -> str:
     result, judgments = findings.estimates, findings.judgments
     if result is None:
         return ""
-    says = (
-        f"People judged {result.judged:,} of {result.population:,} items ({percent(result.judged / result.population)})"
-    )
+    share = format_percent(result.judged / result.population)
+    says = f"People judged {result.judged:,} of {result.population:,} items ({share})"
     if judgments is not None:
         table = judgments.answers()
         people = table["annotator"].drop_nulls().n_unique()
@@ -223,7 +222,8 @@ def check_trust(findings: Findings) -> Section | None:
 def _check_position(position: Position | None) -> Section | None:
     if position is None or not math.isfinite(position.first_won):
         return None
-    rate = f"{percent(position.first_won)} of choices ({percent(position.low)} to {percent(position.high)})"
+    rate, low, high = map(format_percent, (position.first_won, position.low, position.high))
+    rate = f"{rate} of choices ({low} to {high})"
     says = f"The output shown first won {rate}: " + (
         "the position has no significant effect."
         if position.low <= 0.5 <= position.high
@@ -407,7 +407,7 @@ def _metrics_view(rows: Sequence[_Metric], unit: str) -> View:
         Column("error", kind="share", rank=2),
         Column(f"worth, {unit}", lambda row: _write_worth(row.worth, row.limit)),
         Column("interval", _write_worth_interval, rank=2),
-        Column("saves", lambda row: "-" if math.isnan(row.efficiency) else f"{number(row.efficiency)}×", rank=2),
+        Column("saves", lambda row: "-" if math.isnan(row.efficiency) else f"{format_number(row.efficiency)}×", rank=2),
         Column("r outputs", "item_r", places=2, rank=2),
         Column("r systems", "system_r", places=2, rank=2),
     )
@@ -415,7 +415,7 @@ def _metrics_view(rows: Sequence[_Metric], unit: str) -> View:
         "Metrics, the one that replaces most judgments first. Bars: how often a metric is wrong about which of two "
         'systems is better, and why: <span class="key"><span class="swatch p1"></span>noise of people, <span '
         'class="swatch p2"></span>bias of the metric, <span class="swatch p3"></span>variance of the metric</span>; '
-        f"the full width is {percent(full)} and longer bars are cut. Parts that lower the error are not drawn."
+        f"the full width is {format_percent(full)} and longer bars are cut. Parts that lower the error are not drawn."
     )
     return View("metrics", rows, columns, title)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from aliquot.core import escape
 from aliquot.core.escape import Html
-from aliquot.core.written import number
+from aliquot.core.written import format_number
 
 _ROW_HEIGHT = 22  # of a bar in a table's row, in pixels
 _MAX_TICKS = 5
@@ -190,7 +190,7 @@ def draw_curves(curves: Sequence[Sequence[Point]], x: str, y: str, *, mark: floa
 
 
 def _format_tick(value: float) -> str:
-    return f"{value:,.10g}" if abs(value) < 1e6 else number(value)
+    return f"{value:,.10g}" if abs(value) < 1e6 else format_number(value)
 
 
 def _wrap_svg(parts: Sequence[str], height: float, kind: str, label: str = "") -> Html:

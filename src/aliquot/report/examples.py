@@ -13,7 +13,7 @@ import polars as pl
 from aliquot.annotation.choice_tables import choice_table
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
-from aliquot.core.written import number
+from aliquot.core.written import format_number
 from aliquot.errors import AliquotError
 from aliquot.report.blocks import Section, Template
 from aliquot.report.findings import Findings
@@ -179,10 +179,10 @@ def _read_example(
         outputs.append(
             ExampleOutput(
                 system,
-                number(float(scores[row, column])),
+                format_number(float(scores[row, column])),
                 split_marked(_cut_text(text), spans),
                 [span.words for span in spans if span.words][:_MAX_ERRORS],
-                [number(float(data.scores[name][row, column])) for name in metrics],
+                [format_number(float(data.scores[name][row, column])) for name in metrics],
             )
         )
     source, reference, domain = (item.get(name) or "" for name in ("source", "reference", "domain"))

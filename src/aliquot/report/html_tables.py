@@ -118,7 +118,7 @@ def _choose_columns(view: View, limit: int) -> tuple[list[Column], list[Column]]
         column
         for column in view.columns
         if column.kind in ("name", "bar")
-        or any(column.cell(value) not in ("", "-") for value in _column_values(view, column))
+        or any(column.format_cell(value) not in ("", "-") for value in _column_values(view, column))
     ]
     ranked = sorted(range(len(filled)), key=lambda place: (filled[place].rank, place))
     visible = [filled[place] for place in sorted(ranked[:limit])]
@@ -129,13 +129,13 @@ def _choose_rows(view: View, style: TableStyle) -> list[int]:
     """Return the rows that are shown: the first ones, or those that matter most."""
     rows = list(range(len(view.rows)))
     if len(rows) > style.max_rows and view.importance is not None:
-        weights = [-math.inf if math.isnan(value) else value for value in map(float, view.values(view.importance))]
+        weights = [-math.inf if math.isnan(value) else value for value in map(float, view.list_values(view.importance))]
         rows.sort(key=lambda row: -weights[row])
     return sorted(rows[: style.max_rows])
 
 
 def _column_values(view: View, column: Column) -> list[Any]:
-    return [column.value(row) for row in view.rows]
+    return [column.get_value(row) for row in view.rows]
 
 
 class _TableWriter:
@@ -143,7 +143,7 @@ class _TableWriter:
 
     def __init__(self, view: View, columns: Sequence[Column], style: TableStyle) -> None:
         self.view, self.columns, self.style = view, columns, style
-        self.sections = None if view.section is None else view.values(view.section)
+        self.sections = None if view.section is None else view.list_values(view.section)
         self.main = next(
             (place for place, column in enumerate(columns) if column.kind in _MEASURES and not column.rank), -1
         )
@@ -170,7 +170,9 @@ class _TableWriter:
         if not text:
             return "<td></td>"  # an empty header says nothing to those who listen
         is_name = column.kind == "name"
-        is_long = is_name and any(len(column.cell(value)) > _LONG_NAME for value in _column_values(self.view, column))
+        is_long = is_name and any(
+            len(column.format_cell(value)) > _LONG_NAME for value in _column_values(self.view, column)
+        )
         classes = _class_attribute(column, "long" if is_long else "", has_bar=bool(self.axes))
         return f'<th scope="col"{classes}>{text}</th>'
 
@@ -183,21 +185,25 @@ class _TableWriter:
         has_name = False
         for place, column in enumerate(self.columns):
             content = self._render_content(row, place, column)
-            is_head = column.kind == "name" and not has_name and bool(column.cell(column.value(self.view.rows[row])))
+            is_head = (
+                column.kind == "name"
+                and not has_name
+                and bool(column.format_cell(column.get_value(self.view.rows[row])))
+            )
             tag, scope = ("th", ' scope="row"') if is_head else ("td", "")
             has_name |= column.kind == "name"
             classes = _class_attribute(column, "strong" if place == self.main else "", has_bar=bool(self.axes))
             yield f"<{tag}{scope}{classes}>{content}</{tag}>"
 
     def _render_content(self, row: int, place: int, column: Column) -> str:
-        value = column.value(self.view.rows[row])
+        value = column.get_value(self.view.rows[row])
         axis = self.axes.get(place)
         if axis is not None and value is not None:
             low, middle, high = (math.nan if end is None else float(end) for end in value)
             return drawings.draw_interval(axis, low, middle, high, self._choose_shade(row))
         if isinstance(value, Html):
             return value
-        text = column.cell(value)
+        text = column.format_cell(value)
         if column.kind == "name":
             return self.style.write_name(text)
         return _write_text(text, self.style) if column.kind == "text" else escape.html(text)

@@ -16,7 +16,7 @@ import polars as pl
 from aliquot._version import __version__
 from aliquot.core import escape
 from aliquot.core.registry import parse_spec
-from aliquot.core.written import fixed
+from aliquot.core.written import format_fixed
 from aliquot.report.findings import Findings
 
 
@@ -124,9 +124,10 @@ def _agreement_text(findings: Findings) -> Iterator[Piece]:
     if not rows.height or rows["value"][0] is None:
         return
     row = rows.row(0, named=True)
-    yield f"Krippendorff's alpha ({findings.agreement.level}) is {fixed(row['value'], 2)}"
+    yield f"Krippendorff's alpha ({findings.agreement.level}) is {format_fixed(row['value'], 2)}"
     if row["low"] is not None:
-        yield f" ({findings.agreement.confidence:.0%} interval {fixed(row['low'], 2)} to {fixed(row['high'], 2)})"
+        low, high = format_fixed(row["low"], 2), format_fixed(row["high"], 2)
+        yield f" ({findings.agreement.confidence:.0%} interval {low} to {high})"
     yield Cite("krippendorff2011")
     yield ". "
 

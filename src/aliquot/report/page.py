@@ -21,9 +21,9 @@ import polars as pl
 from aliquot._version import __version__
 from aliquot.core import escape
 from aliquot.core.escape import Html
-from aliquot.core.result import Result, signature
+from aliquot.core.result import Result, make_signature
 from aliquot.core.view import View
-from aliquot.core.written import latex, markdown
+from aliquot.core.written import render_latex, render_markdown
 from aliquot.errors import MissingExtraError, OptionError
 from aliquot.io.formats import tables
 from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike
@@ -190,7 +190,7 @@ def make_report(
             progress(index, len(sources))
         sets.append(_report_set(gather_findings(*inputs, options), examples))
     heading = title or f"Human evaluation: {', '.join(part.name for part in sets)}"
-    line = signature(
+    line = make_signature(
         "report",
         None,
         method=None if method == "auto" else method,
@@ -259,8 +259,8 @@ def write_paste_texts(findings: Findings) -> dict[str, str]:
         "method.md": method_text.to_markdown(pieces),
         "method.tex": method_text.to_latex(pieces),
         "references.bib": method_text.to_bibtex(keys),
-        "systems.tex": latex(narrow),
-        "systems.md": markdown(narrow),
+        "systems.tex": render_latex(narrow),
+        "systems.md": render_markdown(narrow),
         "systems.csv": tables.format_csv(frame),
     }
 

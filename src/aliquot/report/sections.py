@@ -15,7 +15,7 @@ from typing import Any, Literal
 from aliquot.core.escape import Html
 from aliquot.core.shown import Shown
 from aliquot.core.view import Column, View
-from aliquot.core.written import fixed, percent, scientific
+from aliquot.core.written import format_fixed, format_percent, format_scientific
 from aliquot.report import drawings
 from aliquot.report.blocks import Block, Diagram, Folded, Notes, Remark, Section, Template
 from aliquot.report.findings import Findings
@@ -100,7 +100,7 @@ def _list_pairs(findings: Findings) -> list[_Pair]:
         names = (pair.a, pair.b) if pair.win_rate >= 0.5 else (pair.b, pair.a)
         rate = max(pair.win_rate, 1 - pair.win_rate)
         if math.isfinite(pair.p):
-            rows.append(_Pair(*names, percent(rate), percent(1 - rate), pair.p, pair.p_adjusted))
+            rows.append(_Pair(*names, format_percent(rate), format_percent(1 - rate), pair.p, pair.p_adjusted))
     return rows
 
 
@@ -109,8 +109,8 @@ def _number_writer(values: Sequence[float]) -> Callable[[float | None], str]:
     finite = [value for value in values if math.isfinite(value)] or [0.0]
     width = max(finite) - min(finite)
     if max(map(abs, finite)) >= 1e9 or 0 < width < 1e-3:
-        return scientific
-    return partial(fixed, places=1 if width >= 20 else 2 if width >= 2 else 3 if width >= 0.2 else 4)
+        return format_scientific
+    return partial(format_fixed, places=1 if width >= 20 else 2 if width >= 2 else 3 if width >= 0.2 else 4)
 
 
 @dataclass(frozen=True)

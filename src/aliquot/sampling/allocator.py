@@ -22,7 +22,7 @@ from aliquot.core.evalset import ItemId
 from aliquot.core.judgments import Judgments
 from aliquot.core.origin import record_origin
 from aliquot.core.registry import parse_spec
-from aliquot.core.result import signature
+from aliquot.core.result import make_signature
 from aliquot.core.selection import Design, Selection
 from aliquot.errors import AliquotError, AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.estimate import Estimates, estimate
@@ -389,7 +389,9 @@ class Allocator:
     @property
     def signature(self) -> str:
         """How to get the same cells again, given the same judgments."""
-        return signature(f"allocate:{self._spec}", self.data, question=self._question, unit=self._unit, seed=self._seed)
+        return make_signature(
+            f"allocate:{self._spec}", self.data, question=self._question, unit=self._unit, seed=self._seed
+        )
 
     def selection(self) -> Selection:
         """The cells asked so far with their probabilities, as `estimate` takes them."""

@@ -20,7 +20,7 @@ import polars as pl
 from aliquot._version import __version__
 from aliquot.core.evalset import ItemId
 from aliquot.core.registry import parse_spec
-from aliquot.core.result import signature
+from aliquot.core.result import make_signature
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike
 from aliquot.sampling.pair_decisions import PairAdvice, PairDecisions
@@ -328,7 +328,7 @@ class PairAllocator:
     def signature(self) -> str:
         """The line that gives the same pairs, given the same choices."""
         options = self._options
-        return signature(
+        return make_signature(
             f"allocate:{options['policy']}",
             question=options["question"],
             unit="pair",

@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 
 from aliquot._version import __version__
-from aliquot.core.result import Result, signature
+from aliquot.core.result import Result, make_signature
 from aliquot.core.view import Column, View
-from aliquot.core.written import fixed
+from aliquot.core.written import format_fixed
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.sampling.source_features import scale_features
@@ -71,7 +71,7 @@ class Learned(Result):
         plural = "campaign" if campaigns == 1 else "campaigns"
         intro = f"{self.model.target} from {sources} sources of {campaigns} {plural} (taken: {self.chosen})"
         names = (*(self._best_candidate(kind) for kind in ("ridge", "gbm")), BASELINE)
-        means = {"left_out": "mean", **{name: fixed(self.mean(name), 3) for name in names}}
+        means = {"left_out": "mean", **{name: format_fixed(self.mean(name), 3) for name in names}}
         columns = (Column("left out", "left_out", "name"), *(Column(name, places=2) for name in names))
         rows = [*self.to_frame().iter_rows(named=True), means]
         caption = "Spearman correlation of prediction and target on the part that was left out of training."
@@ -136,7 +136,7 @@ def learn(
     embedding = encoder if features == "embed" else ""
     corpus = build_corpus(sets, target, metric=metric, human=human, embedding=embedding)
     best, scores = cross_validate(corpus, seed)
-    line = signature(
+    line = make_signature(
         f"learn:{target}",
         None,
         metric=metric,

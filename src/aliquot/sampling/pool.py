@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from aliquot.core.columns import decode_column, encode_column, frame_from_records
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import Spec, parse_spec
-from aliquot.core.result import signature
+from aliquot.core.result import make_signature
 from aliquot.core.selection import Selection
 from aliquot.core.shown import Shown
 from aliquot.core.view import Column, View
-from aliquot.core.written import number, percent
+from aliquot.core.written import format_number, format_percent
 from aliquot.errors import AliquotWarning, DataError, FormatError
 from aliquot.io.overwrite import protect_inputs
 from aliquot.sampling.budgets import resolve_budget
@@ -85,12 +85,13 @@ class PoolSelection(Shown):
     def views(self) -> tuple[View, ...]:
         """Return the views `items` (the first few) and `describe_effect`."""
         population, cost = self.selection.population, self.selection.cost
-        size = f"{len(self):,} of {population:,} sources ({percent(len(self) / population)}) by {self.selection.method}"
+        share = format_percent(len(self) / population)
+        size = f"{len(self):,} of {population:,} sources ({share}) by {self.selection.method}"
         facts = [size]
         if self.duplicates:
             facts.append(f"{self.duplicates:,} of {self.n_items:,} sources repeat an earlier one and were left out")
         if cost is not None:
-            facts.append(f"cost {number(float(cost.sum()), 4)}")
+            facts.append(f"cost {format_number(float(cost.sum()), 4)}")
         columns = (
             Column("id", kind="name"),
             Column("probability", lambda row: None if row["probability"] is None else f"{row['probability']:.2g}"),
@@ -173,7 +174,7 @@ def select_pool(
     pool = open_pool(paths, columns, partition_rows=partition_rows, partition_bytes=partition_bytes)
     fingerprint = pool.fingerprint
     named = ",".join(f"{role}={name}" for role, name in sorted((columns or {}).items()))
-    line = signature("pool", None, first_pass=asked.wanted, columns=named or None, data=fingerprint)
+    line = make_signature("pool", None, first_pass=asked.wanted, columns=named or None, data=fingerprint)
     with open_parts(None if journal is None else Path(journal), line, len(pool.partitions)) as parts:
         measured = first_pass(pool, asked.wanted, parts, jobs=jobs, engine=engine, progress=progress)
         if progress is not None:
@@ -215,7 +216,7 @@ def select_pool(
         stratum=None if chosen.stratum is None else tuple(map(str, chosen.stratum.tolist())),
         design=chosen.design,
         details=details | dict(chosen.details),
-        signature=signature(
+        signature=make_signature(
             f"pool:{spec}",
             None,
             budget=budget,

@@ -15,7 +15,7 @@ from aliquot.core.columns import group_codes
 from aliquot.core.evalset import EvalSet, ItemId, take_rows
 from aliquot.core.origin import record_origin
 from aliquot.core.registry import Spec, parse_spec, suggest_arguments
-from aliquot.core.result import signature
+from aliquot.core.result import make_signature
 from aliquot.core.selection import Design, Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError, quoted, unknown_name
 from aliquot.io.inputs import DataLike, SelectionLike, as_evalset, as_evalsets, as_selection
@@ -120,7 +120,7 @@ def select(
         _ask_for_scale(spec, data)
     pool = data if within is None else chosen_before(data, within)
     pool = pool.drop(items=list(exclude_items)) if len(exclude_items) else pool
-    signed = signature(
+    signed = make_signature(
         f"select:{spec if earlier is None else earlier.method}",
         data,
         budget=budget,
@@ -158,7 +158,7 @@ def select(
     if not len(chosen.rows) and not fixed.any():
         report_empty(spec, budget, costs)
     selection = _selection(pool, chosen, np.flatnonzero(fixed), free, costs, spec, details, signed)
-    selection = replace(selection, origin=record_origin(pool, selection.ids, whole=within is None))
+    selection = replace(selection, origin=record_origin(pool, selection.ids, is_pool=within is None))
     return selection if within is None else multiplied(selection, within, signed)
 
 

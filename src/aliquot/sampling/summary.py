@@ -13,7 +13,7 @@ from aliquot.core.registry import parse_spec
 from aliquot.core.result import Result
 from aliquot.core.selection import Selection
 from aliquot.core.view import Column, View
-from aliquot.core.written import number, percent
+from aliquot.core.written import format_number, format_percent
 from aliquot.sampling.methods import find_method
 
 MAX_IDS = 10
@@ -66,11 +66,11 @@ class SelectionSummary(Result):
         selection = self.selection
         facts = []
         if self.cost is not None:
-            of_all = f" of {number(self.total_cost, 4)}" if self.total_cost else ""
-            facts.append(f"cost {number(self.cost, 4)}{of_all}")
+            of_all = f" of {format_number(self.total_cost, 4)}" if self.total_cost else ""
+            facts.append(f"cost {format_number(self.cost, 4)}{of_all}")
         if self.documents is not None:
             facts.append(f"{self.documents} of {self.all_documents} documents")
-        share = percent(self.items / self.population)
+        share = format_percent(self.items / self.population)
         size = f"{self.items} of {self.population} items ({share}) by {selection.method}"
         waves = selection.details.get("waves")
         ids = selection.ids if waves is None else selection.ids[len(selection) - waves[-1]["drawn"] :]

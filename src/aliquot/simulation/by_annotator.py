@@ -17,7 +17,7 @@ import polars as pl
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_in_order
-from aliquot.core.result import Result, signature
+from aliquot.core.result import Result, make_signature
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.metric_eval.measures import MEASURES
@@ -134,7 +134,7 @@ def replay_annotators(
         notes += [note for stage in stages for note in describe_range(stage)][:1]
     work = _AnnotatorReplays(tuple(typed), budgets, repeats, metric, interval, value_range, level, seed)
     found = run_in_order(work, parts, jobs=jobs, progress=progress)
-    line = signature(
+    line = make_signature(
         "simulate:by_annotator",
         None,
         methods=",".join(typed),

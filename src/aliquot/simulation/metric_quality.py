@@ -16,7 +16,7 @@ import polars as pl
 
 from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
-from aliquot.core.result import Result, signature
+from aliquot.core.result import Result, make_signature
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.meta import SHARES, parity, random_spa
@@ -126,7 +126,7 @@ def replay_metrics(
         ]
         if progress is not None:
             progress(done, len(tasks))
-    line = signature(
+    line = make_signature(
         "simulate:by_metric",
         None,
         methods=",".join(methods),

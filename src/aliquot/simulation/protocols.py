@@ -18,7 +18,7 @@ import polars as pl
 from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_in_order
-from aliquot.core.result import Result, signature
+from aliquot.core.result import Result, make_signature
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.sampling.summary import length_shares
@@ -146,7 +146,7 @@ def replay_protocols(
     if not rows:
         raise DataError(f"no set has enough complete items of a score to rank systems by; looked at {quoted(names)}")
     notes = [f"{evalset.name}: no documents, so segments only" for evalset in sets if evalset.documents is None]
-    line = signature(
+    line = make_signature(
         "simulate:protocols",
         None,
         budget=budget,

@@ -19,7 +19,7 @@ from aliquot.core.columns import group_codes
 from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_tasks
 from aliquot.core.progress import Progress, ProgressLike, resolve_progress
-from aliquot.core.result import Result, signature
+from aliquot.core.result import Result, make_signature
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.estimation.intervals import check_level
 from aliquot.io.inputs import DataLike, as_evalsets
@@ -219,7 +219,7 @@ def simulate(
         for u in _list_units(at, stage, typed, metric, budgets, repeats, seed, parity=parity)
     ]
     wanted = None if chosen is None else list(dict.fromkeys([*_add_baselines(chosen), "cost"]))
-    line = signature(
+    line = make_signature(
         "simulate",
         None,
         methods=",".join(typed),

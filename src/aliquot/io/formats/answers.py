@@ -23,7 +23,7 @@ from aliquot.io.files import read_bytes
 from aliquot.io.formats.mqm import MQMWeights
 from aliquot.io.formats.table_columns import map_columns, parse_ids, parse_names
 from aliquot.io.formats.table_files import read_frame
-from aliquot.io.formats.tables import add_criterion_scores, factorize
+from aliquot.io.formats.tables import add_criterion_scores, factorize_labels
 
 CELL = "cell"
 """The column of opaque ids, in keys and in what is written for annotators."""
@@ -44,7 +44,7 @@ class Key:
     cells: Mapping[str, tuple[Id, str]]
     where: str
 
-    def of(self, cell: str | None, where: str) -> tuple[Id, str]:
+    def find_cell(self, cell: str | None, where: str) -> tuple[Id, str]:
         """Return item and system of an id; raise FormatError if the key lacks it."""
         if cell is None:
             raise FormatError(
@@ -109,11 +109,11 @@ def apply_key(table: pl.DataFrame, key: Key, where: str) -> pl.DataFrame:
             f"{where}: no column holds ids for `key`; name it '{CELL}'; there are {quoted(table.columns)}"
         )
     ids = parse_names(table[name], where).to_list()
-    cells = [key.of(cell, f"{where} row {row}") for row, cell in enumerate(ids, start=1)]
+    cells = [key.find_cell(cell, f"{where} row {row}") for row, cell in enumerate(ids, start=1)]
     roles = map_columns([n for n in table.columns if n != name], None, where)
-    rest = table.drop(name, *(roles[role] for role in ("item", "system") if role in roles))
+    remaining = table.drop(name, *(roles[role] for role in ("item", "system") if role in roles))
     items, systems = [item for item, _ in cells], [system for _, system in cells]
-    return rest.with_columns(pl.Series("item", items), pl.Series("system", systems, dtype=pl.String))
+    return remaining.with_columns(pl.Series("item", items), pl.Series("system", systems, dtype=pl.String))
 
 
 # -- values and spans ----------------------------------------------------------------------------------------------
@@ -146,12 +146,12 @@ def _shorten_repr(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def read_span(given: Any, where: str, text: str | None = None, *, inclusive: bool = False) -> dict[str, Any]:
+def read_span(value: Any, where: str, text: str | None = None, *, inclusive: bool = False) -> dict[str, Any]:
     """Return one span as start, end (first character after it), severity, category and the text it covers.
 
     A place that is no number, or behind the end of the text, stands for something that is missing in the output.
     """
-    fields = require_type(given, dict, where, "a span with start, end and severity")
+    fields = require_type(value, dict, where, "a span with start, end and severity")
     start, end = (_read_offset(fields, names) for names in (("start_i", "start"), ("end_i", "end")))
     missing = start is None or end is None or (text is not None and start >= len(text))
     stop = None if missing or end is None else end + inclusive
@@ -183,9 +183,9 @@ def _read_severity(fields: Mapping[str, Any], where: str) -> tuple[str | None, s
     labels = fields.get("labels", fields.get("label"))
     label = labels[0] if isinstance(labels, list) and labels else labels
     if severity is None and isinstance(label, str):
-        head, _, rest = label.partition(":")
+        head, _, kind = label.partition(":")
         if head.strip().casefold() in SEVERITIES:
-            return rest.strip() or None, head.strip()
+            return kind.strip() or None, head.strip()
     if severity is not None and not isinstance(severity, str):
         raise FormatError(
             f"{where}: the severity of a span is {_shorten_repr(severity)}; expected a name such as minor"
@@ -194,10 +194,10 @@ def _read_severity(fields: Mapping[str, Any], where: str) -> tuple[str | None, s
 
 
 def read_spans(
-    given: Any, where: str, text: str | None = None, *, inclusive: bool = False
+    value: Any, where: str, text: str | None = None, *, inclusive: bool = False
 ) -> tuple[dict[str, Any], ...]:
     """Parse a list of spans."""
-    spans = require_type(given if given is not None else [], list, where, "a list of spans")
+    spans = require_type(value if value is not None else [], list, where, "a list of spans")
     if len(spans) > _MAX_SPANS:
         raise FormatError(f"{where}: {len(spans)} spans on one output; at most {_MAX_SPANS} are read")
     return tuple(read_span(span, where, text, inclusive=inclusive) for span in spans)
@@ -217,8 +217,8 @@ def identify_output(data: Mapping[str, Any], record_id: Any) -> Fields:
     roles = map_columns(list(plain), None, "record")
     item = plain[roles["item"]] if "item" in roles else record_id if _is_id(record_id) else None
     cell = plain.get(CELL, item)
-    shown: tuple[str, ...] = ("source", "output", "document")
-    texts = {role: str(plain[roles[role]]) for role in shown if role in roles}
+    text_roles: tuple[str, ...] = ("source", "output", "document")
+    texts = {role: str(plain[roles[role]]) for role in text_roles if role in roles}
     system = str(plain[roles["system"]]) if "system" in roles else None
     return {"item": item, "system": system, "cell": None if cell is None else str(cell), **texts}
 
@@ -284,10 +284,10 @@ def _identify_answer(answer: ToolAnswer, key: Key | None) -> ToolAnswer:
                     "with the columns cell, item and system"
                 )
         return answer
-    both = None if answer.item is None or answer.system is None else f"{answer.item}:{answer.system}"
-    candidates = [c for c in (answer.cell, both) if c is not None]
+    joined = None if answer.item is None or answer.system is None else f"{answer.item}:{answer.system}"
+    candidates = [c for c in (answer.cell, joined) if c is not None]
     cell = next((c for c in candidates if c in key.cells), candidates[0] if candidates else None)
-    item, system = key.of(cell, answer.where)
+    item, system = key.find_cell(cell, answer.where)
     return replace(answer, item=item, system=system)
 
 
@@ -308,7 +308,7 @@ def _build_error_rows(answer: ToolAnswer, weights: MQMWeights) -> list[dict[str,
     rows = []
     for number, span in enumerate(answer.spans):
         severity, category = span["severity"] or "", span["category"] or ""
-        cost = weights.of(category, severity) if severity else None
+        cost = weights.weigh_error(category, severity) if severity else None
         if cost is None:
             raise FormatError(
                 f"{answer.where}: the severity '{severity}' of a span is not known; known are {', '.join(SEVERITIES)}"
@@ -328,8 +328,8 @@ def _build_evalset(answers: Sequence[ToolAnswer], rows: list[dict[str, Any]], pa
     except DataError as error:
         raise FormatError(f"{path}: {error}") from None
     every = parse_ids(_cast_ids(pl.Series("item", [a.item for a in answers], strict=False)), str(path))
-    ids, rows_of_answers = factorize(every)
-    systems, column = factorize(pl.Series("system", [a.system for a in answers], dtype=pl.String))
+    ids, rows_of_answers = factorize_labels(every)
+    systems, column = factorize_labels(pl.Series("system", [a.system for a in answers], dtype=pl.String))
     outputs = None
     if any(a.output is not None for a in answers):
         outputs = scatter_texts(rows_of_answers, column, [a.output for a in answers], len(ids), systems.to_list())

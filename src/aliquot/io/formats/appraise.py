@@ -82,13 +82,13 @@ def _read_csv(raw: bytes, path: Path | str) -> Iterator[ToolAnswer]:
 def _parse_row(row: list[str], where: str) -> ToolAnswer:
     if len(row) < _MIN_FIELDS:
         raise FormatError(f"{where}: {len(row)} fields; rows of Appraise have at least {_MIN_FIELDS}; {_REMEDY}")
-    user, system, item, kind, _, _, score, *rest = row
+    user, system, item, kind, _, _, score, *remaining = row
     document, complete, spans = None, False, None
-    if len(rest) >= 2 and rest[1] in ("True", "False"):
-        document, complete, *rest = rest[0], rest[1] == "True", *rest[2:]
-    if rest and parse_number(rest[0]) is None:
-        spans, rest = rest[0], rest[1:]
-    start, end = (parse_number(text) for text in (*rest, "", "")[:2])
+    if len(remaining) >= 2 and remaining[1] in ("True", "False"):
+        document, complete, *remaining = remaining[0], remaining[1] == "True", *remaining[2:]
+    if remaining and parse_number(remaining[0]) is None:
+        spans, remaining = remaining[0], remaining[1:]
+    start, end = (parse_number(text) for text in (*remaining, "", "")[:2])
     fields: dict[str, Any] = {
         "item": item,
         "system": system,
@@ -139,9 +139,9 @@ def _read_lines(raw: bytes, path: Path | str) -> Iterator[ToolAnswer]:
         targets = fields.get("targets")
         several = [{}] if targets is None else require_type(targets, list, f"{where}, targets", "a list of outputs")
         for target in several:
-            both = fields | require_type(target, dict, f"{where}, targets", "an object of one output")
-            item = both.get("segment_id", both.get("item_id"))
-            yield _build_answer(both | {"item": item, "system": both.get("target_id")}, where)
+            merged = fields | require_type(target, dict, f"{where}, targets", "an object of one output")
+            item = merged.get("segment_id", merged.get("item_id"))
+            yield _build_answer(merged | {"item": item, "system": merged.get("target_id")}, where)
 
 
 def _build_answer(fields: dict[str, Any], where: str) -> ToolAnswer:
@@ -182,8 +182,8 @@ def _read_extra(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
     return extra | ({"time": end} if end is not None else {})
 
 
-def _read_span_field(given: Any, where: str, text: str | None) -> tuple[dict[str, Any], ...] | None:
-    spans = parse_literal(given, where) if isinstance(given, str) else given
+def _read_span_field(value: Any, where: str, text: str | None) -> tuple[dict[str, Any], ...] | None:
+    spans = parse_literal(value, where) if isinstance(value, str) else value
     if isinstance(spans, str):  # JSON inside JSON: the database keeps a text
         spans = parse_literal(spans, where)
     if isinstance(spans, dict):  # what a batch asked for, with what was marked in `payload`

@@ -37,8 +37,8 @@ def _group_by_user(record: Fields, where: str) -> dict[str, Fields]:
     users: dict[str, Fields] = {}
     responses = record.get("responses")
     if isinstance(responses, list):  # of version 1: one entry a user
-        for one in responses:
-            entry = require_object(one, f"{where}, responses")
+        for response in responses:
+            entry = require_object(response, f"{where}, responses")
             values = entry.get("values")
             if entry.get("status", "submitted") == "submitted" and isinstance(values, dict):
                 answers = {name: v.get("value") if isinstance(v, dict) else v for name, v in values.items()}
@@ -46,7 +46,7 @@ def _group_by_user(record: Fields, where: str) -> dict[str, Fields]:
         return users
     if isinstance(responses, dict):
         by_question = {
-            name: [require_object(one, f"{where}, responses.{name}") for one in entries or []]
+            name: [require_object(response, f"{where}, responses.{name}") for response in entries or []]
             for name, entries in responses.items()
             if isinstance(entries, (list, type(None)))
         }
@@ -63,12 +63,12 @@ def _read_flat(record: Fields, name: str) -> list[Fields]:
     values = record[name] if isinstance(record[name], list) else []
     names, states = record.get(f"{name}.users") or [], record.get(f"{name}.status") or []
     return [
-        {"value": value, "user_id": _at(names, number), "status": _at(states, number)}
+        {"value": value, "user_id": _get_index(names, number), "status": _get_index(states, number)}
         for number, value in enumerate(values)
     ]
 
 
-def _at(values: Any, index: int) -> Any:
+def _get_index(values: Any, index: int) -> Any:
     return values[index] if isinstance(values, list) and index < len(values) else None
 
 

@@ -61,8 +61,8 @@ def as_url(source: str | Path) -> str | None:
     >>> as_url(Path("postgresql+psycopg://host/db")), as_url("campaign.db")
     ('postgresql+psycopg://host/db', None)
     """
-    found = _URL.match(str(source))
-    return None if found is None else f"{found.group(1)}://{str(source)[found.end() :]}"
+    match = _URL.match(str(source))
+    return None if match is None else f"{match.group(1)}://{str(source)[match.end() :]}"
 
 
 def without_password(place: str | Path) -> str:
@@ -90,16 +90,16 @@ def is_campaign(source: str | Path) -> bool:
 
 def read_table(source: str | Path, table: str = "judgments", left_out: Sequence[str] = _KEYS) -> pl.DataFrame:
     """Return the table `judgments` or `choices` under the names that other verbs know; empty columns are left out."""
-    return _as_frame(source, _read(source, table)[table], left_out)
+    return _as_frame(source, _read_tables(source, table)[table], left_out)
 
 
 def _as_frame(source: str | Path, rows: Rows, left_out: Sequence[str]) -> pl.DataFrame:
     try:
-        return _frame(rows.names, rows.rows, left_out)
+        return _build_frame(rows.names, rows.rows, left_out)
     except AliquotError:
         raise
     except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, OSError, pl.exceptions.PolarsError) as error:
-        raise _unreadable(source, error) from None
+        raise _build_reading_error(source, error) from None
 
 
 def read_judgments(source: str | Path) -> pl.DataFrame:
@@ -116,27 +116,27 @@ def read_judgments(source: str | Path) -> pl.DataFrame:
 
 def read_judgments_of_texts(source: str | Path) -> pl.DataFrame:
     """Return the judgments, each with the digest of the output that was shown; of attention checks there is none."""
-    tables = _read(source, "judgments", "units")
+    tables = _read_tables(source, "judgments", "units")
     frame = _as_frame(source, tables["judgments"], _KEYS[:1])
     if not frame.height:
         return read_judgments(source)
     units = tables["units"]
     try:
         payload = units.names.index("payload")
-        shown = [row for unit in units.rows for row in msgspec.json.decode(unit[payload])["rows"]]
+        displayed = [row for unit in units.rows for row in msgspec.json.decode(unit[payload])["rows"]]
         digests = {
             output["cell"]: digest_text(output["text"]) or None
-            for row in shown
+            for row in displayed
             for output in row["outputs"]
             if output.get("cell")
         }
-        seen = pl.col("cell_id").replace_strict(digests, default=None, return_dtype=pl.String)
+        digest = pl.col("cell_id").replace_strict(digests, default=None, return_dtype=pl.String)
         real = pl.col("control").is_null() if "control" in frame.columns else pl.lit(value=True)
-        return frame.with_columns(pl.when(real).then(seen).alias(OUTPUT_DIGEST)).drop("cell_id")
+        return frame.with_columns(pl.when(real).then(digest).alias(OUTPUT_DIGEST)).drop("cell_id")
     except AliquotError:
         raise
     except (msgspec.MsgspecError, KeyError, TypeError, AttributeError, ValueError, pl.exceptions.PolarsError) as error:
-        raise _unreadable(source, error) from None
+        raise _build_reading_error(source, error) from None
 
 
 def read_choices(source: str | Path) -> pl.DataFrame | None:
@@ -167,22 +167,22 @@ def seal_of(table: str, rows: Iterable[Mapping[str, Any]]) -> int:
     >>> seal_of("inputs", [one, other]) == (seal_of("inputs", [one]) + seal_of("inputs", [other])) % SEAL_MODULUS
     True
     """
-    found = list(rows)
-    names = sorted(SEALED[table] or (found[0] if found else ()))
-    return _seal(names, ([row[name] for name in names] for row in found))
+    all_rows = list(rows)
+    names = sorted(SEALED[table] or (all_rows[0] if all_rows else ()))
+    return _compute_seal(names, ([row[name] for name in names] for row in all_rows))
 
 
-def seal_of_table(table: str, found: Rows) -> int:
+def seal_of_table(table: str, rows_of_table: Rows) -> int:
     """Return the seal of a whole table."""
-    rows: Iterable[Sequence[Any]] = found.rows
+    rows: Iterable[Sequence[Any]] = rows_of_table.rows
     if table == "meta":
-        key = found.names.index("key")
+        key = rows_of_table.names.index("key")
         rows = [row for row in rows if row[key] not in _UNSEALED_KEYS]
-    names = sorted(SEALED[table] or found.names)
-    return _seal(names, map(itemgetter(*map(found.names.index, names)), rows))
+    names = sorted(SEALED[table] or rows_of_table.names)
+    return _compute_seal(names, map(itemgetter(*map(rows_of_table.names.index, names)), rows))
 
 
-def _seal(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+def _compute_seal(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
     begun, encode, total = blake2b(_encode(names), digest_size=8), _encode, 0
     for row in rows:
         digest = begun.copy()
@@ -194,17 +194,17 @@ def _seal(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
 _encode = msgspec.json.Encoder().encode
 
 
-def require_sealed(place: str | Path, table: str, found: Rows, seals: Mapping[str, int]) -> None:
+def require_sealed(place: str | Path, table: str, rows: Rows, seals: Mapping[str, int]) -> None:
     """Refuse a table whose rows are not those that were written."""
     try:
-        fits = seals.get(table) == seal_of_table(table, found)
+        fits = seals.get(table) == seal_of_table(table, rows)
     except (ValueError, TypeError, OverflowError):  # a column is gone, or holds what no row of ours does
         fits = False
     if not fits:
-        raise damaged(place, f"the checksum of the table {table} does not fit its rows")
+        raise build_damage_error(place, f"the checksum of the table {table} does not fit its rows")
 
 
-def damaged(place: str | Path, what: str) -> DamagedError:
+def build_damage_error(place: str | Path, what: str) -> DamagedError:
     """Build the error for a campaign that holds something else than what was written."""
     name = without_password(place)
     return DamagedError(
@@ -218,33 +218,33 @@ def damaged(place: str | Path, what: str) -> DamagedError:
 _Run = Callable[[str], Rows]
 
 
-def _read(source: str | Path, *tables: str) -> dict[str, Rows]:
+def _read_tables(source: str | Path, *tables: str) -> dict[str, Rows]:
     """Return tables as they are at one moment; those of a campaign of the present version fit their seals."""
     url = as_url(source)
-    return _from_file(Path(source), tables) if url is None else _from_url(url, tables)
+    return _read_file(Path(source), tables) if url is None else _read_url(url, tables)
 
 
 def _read_all(run: _Run, tables: Sequence[str], orders: Mapping[str, str], place: str) -> dict[str, Rows]:
     meta = {row[0]: row[1] for row in run("SELECT key, value FROM meta").rows}
     version = require_version(meta.get("schema"), place)
-    found = {table: run(f'SELECT * FROM "{table}" ORDER BY {orders[table]}') for table in tables}  # noqa: S608
+    rows_by_table = {table: run(f'SELECT * FROM "{table}" ORDER BY {orders[table]}') for table in tables}  # noqa: S608
     # Before version 2 lists of systems were texts; before version 3 marks of excluded annotators could be lost.
-    if REDERIVE in meta or (version < 2 and _has_lists(found)) or (version < 3 and _had_exclusions(run)):
+    if REDERIVE in meta or (version < 2 and _has_lists(rows_by_table)) or (version < 3 and _had_exclusions(run)):
         raise FormatError(
             f"{place}: was made by an older aliquot; bring it up to date first: aliquot collect check {place}"
         )
     if version >= VERSION:
         seals = {row[0]: row[1] for row in run("SELECT name, value FROM seals").rows}
-        for table, rows in found.items():
+        for table, rows in rows_by_table.items():
             require_sealed(place, table, rows, seals)
-    return found
+    return rows_by_table
 
 
-def _has_lists(found: Mapping[str, Rows]) -> bool:
+def _has_lists(rows_by_table: Mapping[str, Rows]) -> bool:
     return any(
-        row[at] is not None
-        for table in found.values()
-        for at, name in enumerate(table.names)
+        row[index] is not None
+        for table in rows_by_table.values()
+        for index, name in enumerate(table.names)
         if name in ("shown", "ranking")
         for row in table.rows
     )
@@ -254,24 +254,24 @@ def _had_exclusions(run: _Run) -> bool:
     return any('"state":"excluded"' in row[0] for row in run("SELECT payload FROM audit").rows)
 
 
-def _from_file(path: Path, tables: Sequence[str]) -> dict[str, Rows]:
+def _read_file(path: Path, tables: Sequence[str]) -> dict[str, Rows]:
     try:
         rested = is_at_rest(path)
         try:
-            found = _rows_of_file(path, tables, rested)
+            rows_by_table = _rows_of_file(path, tables, rested)
         except (sqlite3.Error, UnicodeDecodeError, FormatError):
             if not rested or is_at_rest(path):
                 raise
         else:
             if not rested or is_at_rest(path):
-                return found
+                return rows_by_table
         return _rows_of_file(path, tables, rested=False)  # a server began to write meanwhile
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise _unreadable(path, error) from None
+        raise _build_reading_error(path, error) from None
 
 
 def _rows_of_file(path: Path, tables: Sequence[str], rested: bool) -> dict[str, Rows]:
-    with closing(_connect(path, rested)) as connection:
+    with closing(_open_database(path, rested)) as connection:
         connection.execute("BEGIN")  # all that is read is of one moment
         _require_campaign(connection, path)
 
@@ -282,8 +282,8 @@ def _rows_of_file(path: Path, tables: Sequence[str], rested: bool) -> dict[str, 
         return _read_all(run, tables, dict.fromkeys(tables, "rowid"), str(path))
 
 
-def _unreadable(source: str | Path, error: Exception) -> FormatError:
-    return damaged(source, f"it cannot be read as a campaign ({error})")
+def _build_reading_error(source: str | Path, error: Exception) -> FormatError:
+    return build_damage_error(source, f"it cannot be read as a campaign ({error})")
 
 
 def is_at_rest(path: str | Path) -> bool:
@@ -308,7 +308,7 @@ def read_only_folder(path: str | Path, error: object) -> FormatError:
     )
 
 
-def _connect(path: Path, rested: bool) -> sqlite3.Connection:
+def _open_database(path: Path, rested: bool) -> sqlite3.Connection:
     """Open for reading; where nobody writes, as a file at rest, also in a folder that cannot be written."""
     if rested:
         return sqlite3.connect(at_rest_uri(path), uri=True, isolation_level=None)
@@ -324,7 +324,7 @@ def _require_campaign(connection: sqlite3.Connection, path: Path) -> None:
     names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     lacking = sorted({"meta", "judgments", "choices", "events"} - names)
     if lacking and connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION:
-        raise damaged(path, f"the table {lacking[0]} is missing")
+        raise build_damage_error(path, f"the table {lacking[0]} is missing")
     if lacking:
         raise FormatError(
             f"{path}: is an SQLite database, but no campaign; name a file that `aliquot collect new` "
@@ -332,22 +332,22 @@ def _require_campaign(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def require_version(found: object, place: object) -> int:
+def require_version(version: object, place: object) -> int:
     """Return the version of a campaign's tables; refuse one that is no version of ours."""
-    if not isinstance(found, str) or re.fullmatch("[1-9][0-9]{0,50}", found) is None:
-        raise damaged(str(place), f"the version of its tables is {str(found)[:40]!r}, not 1 to {VERSION}")
-    if int(found) > VERSION:
+    if not isinstance(version, str) or re.fullmatch("[1-9][0-9]{0,50}", version) is None:
+        raise build_damage_error(str(place), f"the version of its tables is {str(version)[:40]!r}, not 1 to {VERSION}")
+    if int(version) > VERSION:
         raise FormatError(
-            f"{place}: was made by a newer aliquot (version {found} of the tables; this one knows "
+            f"{place}: was made by a newer aliquot (version {version} of the tables; this one knows "
             f"{VERSION}); upgrade: pip install -U aliquot"
         )
-    return int(found)
+    return int(version)
 
 
 _ORDERS = {"judgments": '"time", "order"', "choices": '"time"', "units": "id"}  # in PostgreSQL, rows have no order
 
 
-def _from_url(url: str, tables: Sequence[str]) -> dict[str, Rows]:
+def _read_url(url: str, tables: Sequence[str]) -> dict[str, Rows]:
     if find_spec("sqlalchemy") is None:
         raise MissingExtraError("campaigns in PostgreSQL need SQLAlchemy: pip install 'aliquot[serve,postgres]'")
     import sqlalchemy as sa  # noqa: PLC0415  (an extra)
@@ -377,20 +377,20 @@ def _from_url(url: str, tables: Sequence[str]) -> dict[str, Rows]:
 def records_frame(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """Make the same table of rows that are not in a database: absent fields are null."""
     names = list(dict.fromkeys(name for record in records for name in record))
-    return _frame(names, [[record.get(name) for name in names] for record in records])
+    return _build_frame(names, [[record.get(name) for name in names] for record in records])
 
 
-def _frame(names: Sequence[str], rows: Sequence[Sequence[Any]], left_out: Sequence[str] = _KEYS) -> pl.DataFrame:
+def _build_frame(names: Sequence[str], rows: Sequence[Sequence[Any]], left_out: Sequence[str] = _KEYS) -> pl.DataFrame:
     columns = list(zip(*rows, strict=True)) if rows else [() for _ in names]
-    found = {}
+    series_by_name = {}
     for name, values in zip(names, columns, strict=True):
         if name in left_out or (rows and all(value is None for value in values)):
             continue
-        found[_RENAMED.get(name, name)] = _typed(name, list(values))
-    return pl.DataFrame([series.alias(name) for name, series in found.items()])
+        series_by_name[_RENAMED.get(name, name)] = _build_series(name, list(values))
+    return pl.DataFrame([series.alias(name) for name, series in series_by_name.items()])
 
 
-def _typed(name: str, values: list[Any]) -> pl.Series:
+def _build_series(name: str, values: list[Any]) -> pl.Series:
     if name == "item":
         return pl.Series(name, unify_ids([msgspec.json.decode(value) for value in values]))
     if name == "time":

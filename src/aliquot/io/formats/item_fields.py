@@ -75,20 +75,22 @@ def build_line_error(line: bytes, where: str, reason: str) -> FormatError:
     try:
         item = json.loads(line)  # accepts NaN and Infinity, which JSON proper does not, so that we can point at them
     except ValueError as error:
-        return FormatError(f"{where}: not valid JSON ({_shorten(str(error))}); each line should be one JSON object")
+        return FormatError(
+            f"{where}: not valid JSON ({_shorten_text(str(error))}); each line should be one JSON object"
+        )
     except RecursionError:
         return FormatError(
             f"{where}: nested too deeply; a field may hold lists and objects, but not hundreds in each other"
         )
-    found = next(_find_faults(item), None)
+    fault = next(_find_faults(item), None)
     name = (
         f", item {_shorten_bytes(repr(item['i']))}"
         if isinstance(item, dict) and isinstance(item.get("i"), int | str)
         else ""
     )
-    if found is None:
+    if fault is None:
         return FormatError(f"{where}{name}: {_find_lone_surrogate(item) or reason}")
-    field, message = found
+    field, message = fault
     return FormatError(f"{where}{name}{f', field {field}' if field else ''}: {message}")
 
 
@@ -220,8 +222,8 @@ def _describe_value(value: Any) -> str:
 
 
 def _shorten_bytes(text: str) -> str:
-    return _shorten(text.encode(errors="backslashreplace").decode())
+    return _shorten_text(text.encode(errors="backslashreplace").decode())
 
 
-def _shorten(text: str, limit: int = 60) -> str:
+def _shorten_text(text: str, limit: int = 60) -> str:
     return text if len(text) <= limit else f"{text[:limit]}..."

@@ -80,7 +80,7 @@ def read(raw: bytes, path: Path | str, *, sources_only: bool = False) -> EvalSet
         raise
     keys = reader.keys + reader.scores.added
     require_unique_keys(raw, keys, ((f"{path} {where}", line) for where, _, line in _iterate_items(raw, path)))
-    return reader.evalset(sources_only=sources_only)
+    return reader.build_evalset(sources_only=sources_only)
 
 
 def _iterate_items(raw: bytes, path: Path | str) -> Iterator[tuple[str, Fields, bytes]]:
@@ -129,7 +129,7 @@ class _ItemReader:
 
     def add(self, fields: Fields, where: str) -> None:
         row = len(self.ids)
-        item = self._id(fields, row)
+        item = self._read_id(fields, row)
         scores = _SCORES.decode(fields["scores"]) if "scores" in fields else None
         texts = _TEXTS.decode(fields["tgt"]) if "tgt" in fields else None
         judgments = _JUDGMENTS.decode(fields["judgments"]) if "judgments" in fields else None
@@ -150,9 +150,9 @@ class _ItemReader:
             self.keys += count_keys(_ANY.decode(fields[META]))
         for field, value in fields.items():
             if field not in NESTED and field not in ("i", META):
-                self._put(row, field, value)
+                self._put_field(row, field, value)
 
-    def _id(self, fields: Fields, row: int) -> int | str:
+    def _read_id(self, fields: Fields, row: int) -> int | str:
         item: int | str = _ID.decode(fields["i"]) if "i" in fields else row
         if type(item) is int and item not in _INT64:
             raise _FieldError(f"the item id {item} (field i) is beyond 64 bits; write it as a string")
@@ -165,7 +165,7 @@ class _ItemReader:
         self.ids.append(item)
         return item
 
-    def _put(self, row: int, field: str, value: msgspec.Raw) -> None:
+    def _put_field(self, row: int, field: str, value: msgspec.Raw) -> None:
         column = self.columns.setdefault(column_name(field), [])
         column.extend([None] * (row - len(column)))
         decoded = _FIELD_DECODERS.get(field, _ANY).decode(value)
@@ -173,7 +173,7 @@ class _ItemReader:
         if isinstance(decoded, (dict, list)):
             self.keys += count_keys(decoded)
 
-    def evalset(self, *, sources_only: bool) -> EvalSet:
+    def build_evalset(self, *, sources_only: bool) -> EvalSet:
         judged = [judgment["system"] for judgment in self.judgments]
         systems = ordered_union([self.texts.columns, self.scores.systems, judged])
         self._check_systems(systems, sources_only=sources_only)
@@ -195,8 +195,8 @@ class _ItemReader:
         return EvalSet(
             items=items,
             systems=tuple(systems),
-            scores=self.scores.arrays(n, systems),
-            outputs=self.texts.frame(n, systems),
+            scores=self.scores.to_arrays(n, systems),
+            outputs=self.texts.to_frame(n, systems),
             judgments=_build_judgments(self.judgments, items["id"].gather(self.judged_rows)),
             human=meta.human,
             flipped=frozenset(meta.flipped),

@@ -41,17 +41,17 @@ def read_answers(record: Fields, where: str) -> Iterator[ToolAnswer]:
     if "annotations" not in record:
         yield from _read_flat(record, where)
         return
-    place = identify_output(require_object(record.get("data"), f"{where}, data"), record.get("id"))
+    output = identify_output(require_object(record.get("data"), f"{where}, data"), record.get("id"))
     annotations = require_type(record["annotations"], list, f"{where}, annotations", "a list")
-    for number, one in enumerate(annotations, start=1):
-        here = f"{where}, annotation {number}"
-        annotation = require_object(one, here)
+    for number, value in enumerate(annotations, start=1):
+        place = f"{where}, annotation {number}"
+        annotation = require_object(value, place)
         if annotation.get("was_cancelled") is True or annotation.get("ground_truth") is True:
             continue
-        results = require_type(annotation.get("result") or [], list, f"{here}, result", "a list of results")
-        named, spans = _read_results([require_object(result, f"{here}, result") for result in results])
-        base = {**place, "annotator": read_user(annotation.get("completed_by")), "extra": _read_timing(annotation)}
-        yield from build_answers(named, base, spans, here)
+        results = require_type(annotation.get("result") or [], list, f"{place}, result", "a list of results")
+        named, spans = _read_results([require_object(result, f"{place}, result") for result in results])
+        base = {**output, "annotator": read_user(annotation.get("completed_by")), "extra": _read_timing(annotation)}
+        yield from build_answers(named, base, spans, place)
 
 
 def _read_results(results: list[Fields]) -> tuple[Fields, list[Any] | None]:
@@ -92,9 +92,9 @@ def _read_flat(record: Fields, where: str) -> Iterator[ToolAnswer]:
     named: Fields = {}
     spans: list[Any] = []
     for name, value in structured.items():
-        several = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
-        regions = [one for one in several if "start" in one and "end" in one]
-        spans += [one | {"label": next((one[n] for n in _LABELS if n in one), None)} for one in regions]
+        several = [region for region in (value if isinstance(value, list) else [value]) if isinstance(region, dict)]
+        regions = [region for region in several if "start" in region and "end" in region]
+        spans += [region | {"label": next((region[n] for n in _LABELS if n in region), None)} for region in regions]
         if several and not regions:
             named[name] = _read_value(several[0])
     usual = map_columns(list(data), None, where).get("value")

@@ -22,7 +22,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import AliquotWarning, FormatError, quoted, unknown_name
 from aliquot.io.files import decode_text
-from aliquot.io.formats.tables import factorize
+from aliquot.io.formats.tables import factorize_labels
 from aliquot.validation import invalid
 
 _SYNONYMS = {
@@ -79,7 +79,7 @@ class MQMWeights:
                 raise unknown_name("weight of `mqm_weights`", name, names)
         return cls(**weights)
 
-    def of(self, category: str, severity: str) -> float | None:
+    def weigh_error(self, category: str, severity: str) -> float | None:
         """Return the weight of one error; None for an unknown severity."""
         category, severity = category.casefold(), severity.casefold()
         if category.startswith("non-translation"):
@@ -109,7 +109,10 @@ def read(raw: bytes, path: Path | str, weights: MQMWeights | None = None) -> Eva
     rows = rows.filter(~pl.col("severity").str.to_lowercase().str.contains("hotw", literal=True))  # planted controls
     if not rows.height:
         raise FormatError(f"{path}: every row is a planted control (severity HOTW); there is nothing to score")
-    values = [weights.of(category, severity) for category, severity in rows.select("category", "severity").iter_rows()]
+    values = [
+        weights.weigh_error(category, severity)
+        for category, severity in rows.select("category", "severity").iter_rows()
+    ]
     if None in values:
         number = values.index(None)
         raise FormatError(
@@ -179,8 +182,8 @@ def _strip_quotes(rows: list[list[str]]) -> list[list[str]]:
 
 
 def _is_quoted(field: str) -> bool:
-    whole = len(field) > 1 and field.startswith('"') and field.endswith('"')
-    return whole and '"' not in field[1:-1].replace('""', "")
+    has_quotes = len(field) > 1 and field.startswith('"') and field.endswith('"')
+    return has_quotes and '"' not in field[1:-1].replace('""', "")
 
 
 def _match_header(
@@ -269,8 +272,8 @@ def _strip_marks(column: pl.Series) -> pl.Series:
 
 
 def _build_evalset(rows: pl.DataFrame, errors: pl.DataFrame, path: Path | str) -> EvalSet:
-    ids, row_index = factorize(errors["item"])
-    systems, column = factorize(errors["system"])
+    ids, row_index = factorize_labels(errors["item"])
+    systems, column = factorize_labels(errors["system"])
     first = np.unique(row_index, return_index=True)[1]
     items = [ids.alias("id"), _strip_marks(rows["source"]).gather(first).alias("source")]
     if "document" in rows.columns:

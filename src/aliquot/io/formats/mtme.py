@@ -69,8 +69,8 @@ def read(folder: Path, pair: str | None = None) -> EvalSet:
     )
 
 
-def read_lines(path: Path, expected: int | None = None, others: str = "sources") -> list[str]:
-    """Return the lines of a text file; `expected` is their number in the `others` parallel to it."""
+def read_lines(path: Path, expected: int | None = None, kind: str = "sources") -> list[str]:
+    """Return the lines of a text file; `expected` is their number in the `kind` parallel to it."""
     text = decode_text(read_bytes(path), path)
     lines = text.split("\n")  # not splitlines: texts hold other line-like characters
     if lines and not lines[-1]:
@@ -78,7 +78,7 @@ def read_lines(path: Path, expected: int | None = None, others: str = "sources")
     lines = [line.removesuffix("\r") for line in lines]
     if expected is not None and len(lines) != expected:
         raise FormatError(
-            f"{path}: {len(lines)} lines where the {others} have {expected}; the files must be parallel, line by line"
+            f"{path}: {len(lines)} lines where the {kind} have {expected}; the files must be parallel, line by line"
         )
     return lines
 
@@ -200,13 +200,13 @@ def write(evalset: EvalSet, folder: Path, pair: str, *, alone: bool = False) -> 
         for name in names:
             _validate_file_name(name, kind)
     files = {Path(place): _encode_lines(lines) for place, lines in _iterate_files(evalset, pair)}
-    others = _list_kept_files(folder, pair, files)
-    if others and alone:
+    kept_files = _list_kept_files(folder, pair, files)
+    if kept_files and alone:
         raise OutputError(
             f"{folder}: holds another campaign ({quoted(list_pairs(folder), 3)}); name a new folder, or add it as "
             "a language pair of its own: `pair`"
         )
-    with atomic_folder(folder, keep=others) as temporary:
+    with atomic_folder(folder, keep=kept_files) as temporary:
         for place, content in files.items():
             (temporary / place).parent.mkdir(parents=True, exist_ok=True)
             (temporary / place).write_bytes(content)

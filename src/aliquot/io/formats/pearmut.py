@@ -60,18 +60,21 @@ def read(raw: bytes, path: Path | str, key: Key | None = None, weights: MQMWeigh
 def _iterate_records(raw: bytes, path: Path | str) -> Iterator[tuple[str, dict[str, Any]]]:
     lines = list(number_lines(raw, path))
     is_lines = all(line.lstrip()[:1] == b"{" and line.rstrip()[-1:] == b"}" for _, line in lines[:2])
-    whole = decode_json(raw, str(path), _REMEDY) if len(lines) == 1 or not is_lines else None
-    if whole is None:
+    document = decode_json(raw, str(path), _REMEDY) if len(lines) == 1 or not is_lines else None
+    if document is None:
         yield from ((where, _require_record(decode_json(line, where, _REMEDY), where)) for where, line in lines)
-    elif isinstance(whole, list) or not looks_like(whole) or not _holds_lists(whole):
-        several = whole if isinstance(whole, list) else [whole]
+    elif isinstance(document, list) or not looks_like(document) or not _holds_lists(document):
+        several = document if isinstance(document, list) else [document]
         yield from (
-            (f"{path} record {at}", _require_record(one, f"{path} record {at}")) for at, one in enumerate(several, 1)
+            (f"{path} record {number}", _require_record(record, f"{path} record {number}"))
+            for number, record in enumerate(several, 1)
         )
     else:
-        for name, log in whole.items():
-            for at, one in enumerate(require_type(log, list, f"{path}, {name}", "a list of submissions"), start=1):
-                yield f"{path}, {name}, record {at}", _require_record(one, f"{path}, {name}, record {at}")
+        for name, log in document.items():
+            for number, record in enumerate(
+                require_type(log, list, f"{path}, {name}", "a list of submissions"), start=1
+            ):
+                yield f"{path}, {name}, record {number}", _require_record(record, f"{path}, {name}, record {number}")
 
 
 def _require_record(value: Any, where: str) -> dict[str, Any]:

@@ -58,7 +58,7 @@ AMBIGUOUS_ROLES = ("metric", "value", "source", "reference", "output")
 
 
 def map_columns(
-    present: Sequence[str], wanted: Mapping[str, str] | None, where: str, absent: Absent | None = None
+    present: Sequence[str], mapping: Mapping[str, str] | None, where: str, absent: Absent | None = None
 ) -> dict[str, str]:
     """Return role -> column name: the user's mapping first, then exact names, then synonyms.
 
@@ -69,7 +69,7 @@ def map_columns(
     {'item': 'segment_id', 'system': 'model', 'value': 'score'}
     """
     roles: dict[str, str] = {}
-    for ours, theirs in (wanted or {}).items():
+    for ours, theirs in (mapping or {}).items():
         if ours not in SYNONYMS:
             raise unknown_name("column role", ours, SYNONYMS, "write role=column in `columns`")
         if theirs not in present:
@@ -135,8 +135,8 @@ def parse_ids(column: pl.Series, where: str) -> pl.Series:
     if column.dtype.is_integer():
         return column
     if column.dtype.is_float():
-        whole = column.is_finite().all() and (column == column.round()).all()
-        return column.cast(pl.Int64) if whole else _cast_text(column, where)
+        is_integral = column.is_finite().all() and (column == column.round()).all()
+        return column.cast(pl.Int64) if is_integral else _cast_text(column, where)
     if column.dtype != pl.String:
         return _cast_text(column, where)
     digits = column.str.strip_suffix(".0")  # what spreadsheets make of whole numbers
@@ -266,8 +266,8 @@ def infer_type(column: pl.Series) -> pl.Series:
         return column
     numbers, bad = _cast_numbers(column)
     if not bad.any():
-        whole = column.cast(pl.Int64, strict=False)
-        return whole if whole.null_count() == numbers.null_count() else numbers
+        integers = column.cast(pl.Int64, strict=False)
+        return integers if integers.null_count() == numbers.null_count() else numbers
     folded = column.str.to_lowercase()
     if folded.drop_nulls().is_in(["true", "false"]).all():
         return folded == "true"

@@ -151,14 +151,14 @@ def _read_excel(raw: bytes, path: Path | str) -> pl.DataFrame:
         ) from None
     try:
         book = load_workbook(io.BytesIO(raw), read_only=True, data_only=True)
-        sheet, *others = book.worksheets
+        sheet, *other_sheets = book.worksheets
         cells = [list(row) for row in sheet.iter_rows(values_only=True)]
     except Exception as error:  # noqa: BLE001  (a damaged file fails anywhere in zip, XML and openpyxl)
         raise FormatError(
             f"{path}: a damaged Excel file ({type(error).__name__}: {error}); copy it again, or save the sheet as CSV"
         ) from None
-    if others:
-        names = quoted(other.title for other in others)
+    if other_sheets:
+        names = quoted(other.title for other in other_sheets)
         warnings.warn(f"{path}: only the first sheet '{sheet.title}' is read, not {names}", AliquotWarning, 2)
     rows = [[_format_cell(value) for value in row] for row in cells]
     rows = [row for row in rows if any(cell is not None for cell in row)]

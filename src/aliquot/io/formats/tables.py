@@ -88,25 +88,25 @@ class _TableRoles:
     def name(self) -> str:
         return Path(self.where).name.split(".")[0]
 
-    def require(self, roles: Sequence[str], kind: str) -> None:
+    def require_roles(self, roles: Sequence[str], kind: str) -> None:
         present = [*self.roles.values(), *self.others.columns]
         require_roles(roles, self.roles, present, kind, self.where)
 
     def require_judgments(self, *roles: str) -> None:
         try:
-            self.require(roles, "judgments")
+            self.require_roles(roles, "judgments")
         except MissingColumnError as error:
             if error.role == "system":
                 error.args = (f"{error}; labels of items without systems are read with `answer=COLUMN`",)
             raise
 
-    def ids(self) -> pl.Series:
+    def parse_ids(self) -> pl.Series:
         return parse_ids(self.known["item"], self.where)
 
-    def names(self, role: str) -> pl.Series:
+    def parse_names(self, role: str) -> pl.Series:
         return parse_names(self.known[role], self.where)
 
-    def numbers(self, column: pl.Series) -> FloatArray:
+    def parse_numbers(self, column: pl.Series) -> FloatArray:
         return parse_numbers(column, self.where)
 
     def with_known(self, role: str, values: pl.Series) -> _TableRoles:
@@ -124,7 +124,7 @@ def from_table(table: pl.DataFrame, where: str, options: TableOptions | None = N
     if options.answer is not None:
         return _read_judgments(_add_answer(sorted_out, table[options.answer]))
     sorted_out = _unpivot_systems(sorted_out, options)
-    sorted_out.require(["item"], "tables")
+    sorted_out.require_roles(["item"], "tables")
     roles = sorted_out.roles
     if "annotator" in roles and ("value" not in roles or options.wide == "metrics"):
         sorted_out = _unpivot_criteria(sorted_out)
@@ -153,8 +153,8 @@ def _assign_roles(table: pl.DataFrame, where: str, options: TableOptions) -> _Ta
     if options.wide is not None:
         scores = [r for r in AMBIGUOUS_ROLES if r in roles and r not in columns and is_numeric(table[roles[r]], where)]
         roles = {role: column for role, column in roles.items() if role not in scores}
-    known = table.select(pl.col(theirs).alias(ours) for ours, theirs in roles.items())
-    return _TableRoles(known, table.select(present).drop(roles.values()), roles, where)
+    fields = table.select(pl.col(theirs).alias(ours) for ours, theirs in roles.items())
+    return _TableRoles(fields, table.select(present).drop(roles.values()), roles, where)
 
 
 # -- wide tables as long ones --------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def _unpivot_systems(table: _TableRoles, options: TableOptions) -> _TableRoles:
     table = table if "item" in table.roles else table.with_known("item", pl.int_range(table.known.height, eager=True))
     metrics = list(dict.fromkeys(name for name, _ in scores))
     empty = pl.Series(np.full(table.known.height, np.nan))
-    values = {key: pl.Series(table.numbers(table.others[column])) for key, column in scores.items()}
+    values = {key: pl.Series(table.parse_numbers(table.others[column])) for key, column in scores.items()}
     parts = [
         table.known.with_columns(
             pl.lit(system).alias("system"),
@@ -207,8 +207,8 @@ def _parse_score_column(column: str, system: str) -> str | None:
 
 def _stack_score_columns(table: _TableRoles, options: TableOptions) -> _TableRoles:
     """Unpivot the score columns, one per system."""
-    table.require(["item"], "tables")
-    ids = table.ids()
+    table.require_roles(["item"], "tables")
+    ids = table.parse_ids()
     again = ~ids.is_first_distinct()
     if again.any() and "annotator" not in table.roles:
         row = int(again.arg_max() or 0)
@@ -219,7 +219,7 @@ def _stack_score_columns(table: _TableRoles, options: TableOptions) -> _TableRol
         raise FormatError(f"{table.where}: no column holds scores; there are {quoted(table.roles.values())}")
     systems = parse_names(pl.Series("header", table.others.columns), table.where)
     parts = [
-        table.known.with_columns(pl.lit(system).alias("system"), pl.Series("value", table.numbers(column)))
+        table.known.with_columns(pl.lit(system).alias("system"), pl.Series("value", table.parse_numbers(column)))
         for system, column in zip(systems, table.others, strict=True)
     ]
     stacked = _stack_parts(table, parts, {}, ("system", "value"))
@@ -227,12 +227,12 @@ def _stack_score_columns(table: _TableRoles, options: TableOptions) -> _TableRol
 
 
 def _stack_parts(
-    table: _TableRoles, parts: Sequence[pl.DataFrame], others: Mapping[str, str], new: Sequence[str]
+    table: _TableRoles, parts: Sequence[pl.DataFrame], score_columns: Mapping[str, str], new: Sequence[str]
 ) -> _TableRoles:
-    whole = pl.concat(parts)
+    stacked = pl.concat(parts)
     roles = {**table.roles, **{role: role for role in new}}
-    scores = whole.select(pl.col(column).alias(name) for column, name in others.items())
-    return _TableRoles(whole.drop(others), scores, roles, table.where)
+    scores = stacked.select(pl.col(column).alias(name) for column, name in score_columns.items())
+    return _TableRoles(stacked.drop(score_columns), scores, roles, table.where)
 
 
 def _unpivot_criteria(table: _TableRoles) -> _TableRoles:
@@ -242,32 +242,34 @@ def _unpivot_criteria(table: _TableRoles) -> _TableRoles:
     if not criteria or "criterion" in table.roles:
         table.require_judgments("value")
     free = table.others.drop(criteria)
-    others = f"; {describe_text_columns(free)} are not" if free.columns else ""
-    note = f"no column 'value'; {quoted(criteria)} are read as criteria{others}"
+    remark = f"; {describe_text_columns(free)} are not" if free.columns else ""
+    note = f"no column 'value'; {quoted(criteria)} are read as criteria{remark}"
     warnings.warn(f"{table.where}: {note}", AliquotWarning, 2)
     parts = [
-        table.known.with_columns(pl.lit(name).alias("criterion"), pl.Series("value", table.numbers(table.others[name])))
+        table.known.with_columns(
+            pl.lit(name).alias("criterion"), pl.Series("value", table.parse_numbers(table.others[name]))
+        )
         for name in criteria
     ]
     if "seconds" in table.roles:  # the time of a row is that of all its criteria: counted once
         parts[1:] = [
             part.with_columns(pl.lit(None, dtype=part["seconds"].dtype).alias("seconds")) for part in parts[1:]
         ]
-    whole = pl.concat(part.hstack(free) for part in parts).filter(pl.col("value").is_not_nan())
+    stacked = pl.concat(part.hstack(free) for part in parts).filter(pl.col("value").is_not_nan())
     roles = {**table.roles, "criterion": "criterion", "value": "value"}
-    return _TableRoles(whole.drop(free.columns), whole.select(free.columns), roles, table.where)
+    return _TableRoles(stacked.drop(free.columns), stacked.select(free.columns), roles, table.where)
 
 
 # -- the kinds -----------------------------------------------------------------------------------------------------
 
 
 def _read_long(table: _TableRoles, options: TableOptions) -> EvalSet:
-    table.require(["system", "value"], "long scores")
-    value = table.numbers(table.known["value"])
-    items, rows = factorize(table.ids())
-    systems, columns = factorize(table.names("system"))
+    table.require_roles(["system", "value"], "long scores")
+    value = table.parse_numbers(table.known["value"])
+    items, rows = factorize_labels(table.parse_ids())
+    systems, columns = factorize_labels(table.parse_names("system"))
     if "metric" in table.roles:
-        metrics, which = factorize(table.names("metric"))
+        metrics, which = factorize_labels(table.parse_names("metric"))
         names = metrics.to_list()
     else:
         names, which = [options.score_name or table.roles["value"]], np.zeros(len(rows), dtype=np.int64)
@@ -309,26 +311,27 @@ def _warn_left_out(names: str, table: _TableRoles) -> None:
 
 
 def _read_metric_columns(table: _TableRoles, options: TableOptions) -> EvalSet:
-    others = table.others.columns
+    names = table.others.columns
     if options.wide is None and "system" not in table.roles:
         raise FormatError(
-            f"{table.where}: no columns 'system' and 'value', so {quoted(others, 5)} could be systems or metrics; "
+            f"{table.where}: no columns 'system' and 'value', so {quoted(names, 5)} could be systems or metrics; "
             "say which with `wide=systems` or `wide=metrics`, or name columns with `columns`"
         )
-    if not others and "output" not in table.roles:
+    if not names and "output" not in table.roles:
         raise FormatError(f"{table.where}: no column holds scores; there are {quoted(table.roles.values())}")
-    table.require(["system"], "tables with one column a metric")
-    numeric = [name for name in others if is_numeric(table.others[name], table.where)]
+    table.require_roles(["system"], "tables with one column a metric")
+    numeric = [name for name in names if is_numeric(table.others[name], table.where)]
     if not numeric and "output" not in table.roles:
         raise FormatError(
-            f"{table.where}: none of the columns {quoted(others)} holds numbers only; name them with `columns`"
+            f"{table.where}: none of the columns {quoted(names)} holds numbers only; name them with `columns`"
         )
     _warn_left_out(describe_text_columns(table.others.drop(numeric)), table)
-    items, rows = factorize(table.ids())
-    systems, columns = factorize(table.names("system"))
+    items, rows = factorize_labels(table.parse_ids())
+    systems, columns = factorize_labels(table.parse_names("system"))
     shape = (len(items), len(systems))
     cell = rows * shape[1] + columns
-    scores = {name: _scatter_values(table.numbers(table.others[name]), cell, shape, table, name) for name in numeric}
+    values = {name: table.parse_numbers(table.others[name]) for name in numeric}
+    scores = {name: _scatter_values(values[name], cell, shape, table, name) for name in numeric}
     return _build_evalset(table, items, rows, systems, columns, scores)
 
 
@@ -351,7 +354,7 @@ def _build_evalset(
 
 def _add_answer(table: _TableRoles, answer: pl.Series) -> _TableRoles:
     """Add the answers as values if they are numbers, else as a column of labels."""
-    table.require(["item", "annotator"], "judgments")
+    table.require_roles(["item", "annotator"], "judgments")
     if "system" not in table.roles:  # labels of the items themselves
         table = table.with_known("system", pl.repeat("-", table.known.height, eager=True))
     typed = infer_type(answer)
@@ -367,8 +370,8 @@ def _add_answer(table: _TableRoles, answer: pl.Series) -> _TableRoles:
 
 def _read_judgments(table: _TableRoles) -> EvalSet:
     judgments = _build_judgments(table)
-    items, rows = factorize(judgments["item"])
-    systems, columns = factorize(judgments["system"])
+    items, rows = factorize_labels(judgments["item"])
+    systems, columns = factorize_labels(judgments["system"])
     evalset = _build_evalset(table, items, rows, systems, columns, {}, Judgments(judgments))
     return add_criterion_scores(evalset) if judgments["value"].count() else evalset
 
@@ -379,19 +382,21 @@ def _build_judgments(table: _TableRoles) -> pl.DataFrame:
     numbers = [name for name in ("value", "seconds") if name in table.roles]
     apart = ("item", "system", *numbers, *ITEM_FIELDS, "output")
     try:
-        value = table.numbers(table.known["value"])
+        value = table.parse_numbers(table.known["value"])
     except NotNumericError as error:
         error.args = (f"{error}; labels are read with `answer=COLUMN` and `recode=yes=1,no=0`",)
         raise
     columns = [
-        table.ids().alias("item"),
-        table.names("system"),
+        table.parse_ids().alias("item"),
+        table.parse_names("system"),
         pl.Series("value", value, nan_to_null=True),
-        *(pl.Series(name, table.numbers(table.known[name]), nan_to_null=True) for name in numbers[1:]),
+        *(pl.Series(name, table.parse_numbers(table.known[name]), nan_to_null=True) for name in numbers[1:]),
         *(infer_type(column) for column in table.known if column.name not in apart),
     ]
-    taken = {column.name for column in columns}
-    free = {f"{name}_" if name in taken else name: infer_type(table.others[name]) for name in table.others.columns}
+    column_names = {column.name for column in columns}
+    free = {
+        f"{name}_" if name in column_names else name: infer_type(table.others[name]) for name in table.others.columns
+    }
     return pl.DataFrame([*columns, *(column.alias(name) for name, column in free.items())])
 
 
@@ -407,7 +412,7 @@ def add_criterion_scores(evalset: EvalSet) -> EvalSet:
 # -- items and outputs ---------------------------------------------------------------------------------------------
 
 
-def factorize(labels: pl.Series) -> tuple[pl.Series, IntArray]:
+def factorize_labels(labels: pl.Series) -> tuple[pl.Series, IntArray]:
     """Return the distinct labels in order of first appearance and each row's index among them."""
     return labels.alias("key").unique(maintain_order=True), encode_series(labels)
 

@@ -15,7 +15,7 @@ import polars as pl
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments
 from aliquot.core.registry import parse_spec
-from aliquot.core.result import signature
+from aliquot.core.result import make_signature
 from aliquot.core.selection import Selection
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.estimation.inputs import with_judgments
@@ -96,7 +96,7 @@ def new(
     made_by = [selection.signature] if selection is not None and selection.signature else []
     return replace(
         sheet,
-        signature=signature(
+        signature=make_signature(
             "datasheet:new", data, criteria=len(sheet.criteria), protocol=protocol, human=human, range=ends
         ),
         results=(*made_by, *(result.signature for result in read)),
