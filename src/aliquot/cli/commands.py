@@ -60,6 +60,9 @@ class Command(TyperCommand):
             rare = []
         for option in rare:
             option.hidden = True
+        for option in self.params:
+            if isinstance(option, TyperOption) and option.is_flag:
+                option.metavar = ""  # a switch takes no value
         try:
             super().format_help(ctx, formatter)
         finally:

@@ -86,9 +86,9 @@ def run(
         typer.Option("--systems", metavar="A,B", help="Keep only these; also names of a and b that the table lacks."),
     ] = None,
     column: ColumnOptions = ColumnOptions(),  # noqa: B008  (frozen)
-    level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
+    level: Annotated[float, options.rare_option("--level", help="Coverage of the intervals.")] = 0.95,
     cluster: Annotated[
-        str | None, typer.Option("--cluster", help="What belongs together: item (default), annotator or none.")
+        str | None, options.rare_option("--cluster", help="What belongs together: item (default), annotator or none.")
     ] = None,
     adjust: Annotated[
         str | None,

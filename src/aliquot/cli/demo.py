@@ -158,17 +158,19 @@ def synth(
     systems: Annotated[int, typer.Option("--systems", help="Number of systems.")] = 8,
     protocol: Annotated[Protocol, typer.Option("--protocol", help="How people judge.")] = "mqm",
     metrics: Annotated[
-        str, typer.Option("--metrics", metavar="NAME=R,...", help="Metrics and their correlation with people.")
+        str, options.rare_option("--metrics", metavar="NAME=R,...", help="Metrics and their correlation with people.")
     ] = _METRICS,
     document_length: Annotated[
-        float, typer.Option("--document-length", help="Mean items per document; 0 for none.")
+        float, options.rare_option("--document-length", help="Mean items per document; 0 for none.")
     ] = 6.0,
-    domains: Annotated[int, typer.Option("--domains", help="Number of domains, 0 to 4.")] = 3,
+    domains: Annotated[int, options.rare_option("--domains", help="Number of domains, 0 to 4.")] = 3,
     annotators: Annotated[int, typer.Option("--annotators", help="Number of annotators; 0 for none.")] = 6,
     judgments_per_output: Annotated[
-        int, typer.Option("--judgments-per-output", help="How many annotators judge each output.")
+        int, options.rare_option("--judgments-per-output", help="How many annotators judge each output.")
     ] = 1,
-    texts: Annotated[bool, typer.Option("--texts/--no-texts", help="Make sources, references and outputs.")] = True,
+    texts: Annotated[
+        bool, options.rare_option("--texts/--no-texts", help="Make sources, references and outputs.")
+    ] = True,
     seed: options.SeedOption = 0,
     json: options.JsonOption = False,
 ) -> None:

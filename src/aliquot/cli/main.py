@@ -99,12 +99,10 @@ def build(verb: str | None) -> typer.Typer:
 
     Importing the numeric libraries takes longer than answering --help; so only the verb that runs is imported.
     """
-    more = [name for name in VERBS if not any(name in names for names in PANELS.values())]
+    more = sorted(name for name in VERBS if not any(name in names for names in PANELS.values()))
     app = typer.Typer(
         name="aliquot",
-        help=_INTRO.format(
-            more=", ".join(name for name in VERBS if not any(name in names for names in PANELS.values()))
-        ),
+        help=_INTRO,
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode="markdown",

@@ -42,9 +42,18 @@ rare_option = partial(typer.Option, rich_help_panel=MORE)
 DataArgument = Annotated[
     str, typer.Argument(metavar="DATA", help="A file, a folder, '-' for standard input, or a name like wmt23/en-de.")
 ]
-HumanOption = Annotated[str | None, typer.Option("--human", metavar="NAME", help="The score that people gave.")]
+HumanOption = Annotated[
+    str | None,
+    typer.Option("--human", metavar="NAME", help="The score that people gave.", rich_help_panel=_READING),
+]
 CriterionOption = Annotated[
-    str | None, typer.Option("--criterion", metavar="NAME", help="Which of several criteria that people judged.")
+    str | None,
+    typer.Option(
+        "--criterion",
+        metavar="NAME",
+        help="Which of several criteria that people judged.",
+        rich_help_panel=_READING,
+    ),
 ]
 judgments_option = partial(typer.Option, "--judgments", "-j", metavar="FILE")
 """The option of judgment files: every verb that has it takes several."""

@@ -114,7 +114,7 @@ def run(
     judgments: JudgmentsOption = None,
     criterion: options.CriterionOption = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the curves: .svg, .png or .pdf.")
+        Path | None, options.rare_option("--plot", metavar="FILE", help="Draw the curves: .svg, .png or .pdf.")
     ] = None,
     seed: options.SeedOption = 0,
     alpha: Annotated[float, typer.Option("--alpha", help=_ALPHA, rich_help_panel=_GOAL)] = 0.05,
@@ -199,13 +199,13 @@ def power(
     budget: BudgetOption = None,
     paired: Annotated[bool, typer.Option("--paired", help="The same items for all systems.")] = False,
     rho: Annotated[
-        float | None, typer.Option("--rho", help="Correlation of a metric with people within a system.")
+        float | None, options.rare_option("--rho", help="Correlation of a metric with people within a system.")
     ] = None,
     items: Annotated[int | None, typer.Option("--items", help="Size of the test set.")] = None,
     systems: Annotated[int | None, typer.Option("--systems", metavar="M", help="Number of systems.")] = None,
-    alpha: Annotated[float, typer.Option("--alpha", help=_ALPHA)] = 0.05,
+    alpha: Annotated[float, options.rare_option("--alpha", help=_ALPHA)] = 0.05,
     power: Annotated[float, typer.Option("--power", help=_POWER)] = 0.95,
-    table: Annotated[bool, typer.Option("--table", help="The power table of Wei and Jia 2021.")] = False,
+    table: Annotated[bool, options.rare_option("--table", help="The power table of Wei and Jia 2021.")] = False,
     sd_difference: Annotated[
         float | None,
         typer.Option(
