@@ -47,8 +47,8 @@ def _one_by_one() -> list[harness.Row]:
     model = allocator._model  # noqa: SLF001  (the peer is what an update would cost without increments)
 
     def refit() -> None:
-        model._rebuild()  # noqa: SLF001
-        model._refresh()  # noqa: SLF001
+        model._rebuild_equations()  # noqa: SLF001
+        model._refresh_variances()  # noqa: SLF001
         model.fit()
 
     peer = statistics.median(harness.seconds(refit) for _ in range(10))

@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from aliquot.errors import MissingExtraError, NameUnknownError, OptionError
 from aliquot.stats.bradley_terry import bradley_terry, strength_posterior
-from aliquot.stats.choices import Choices, choices_from_rows, choices_from_scores, system_outcomes, tally
+from aliquot.stats.choices import Choices, choices_from_rows, choices_from_scores, system_outcomes, tally_pairs
 
 
 def simulated(items: int, people: int = 2, systems: int = 4, seed: int = 0, tie: float = 0.5) -> Choices:
@@ -28,7 +28,7 @@ def simulated(items: int, people: int = 2, systems: int = 4, seed: int = 0, tie:
 
 def brute(choices: Choices, *, davidson: bool) -> tuple[np.ndarray, float]:
     """Maximise the likelihood directly."""
-    counts = tally(choices)
+    counts = tally_pairs(choices)
     a, b = choices.pairs.T
     outcomes = np.stack([counts.wins[a, b], counts.wins[b, a], counts.ties[a, b]], axis=1).astype(float)
     number = choices.systems
@@ -60,7 +60,7 @@ def test_scores_maximise_the_likelihood(ties, seed):
 
 def test_scores_are_those_of_evalica():
     choices = simulated(30, systems=5)
-    counts = tally(choices)
+    counts = tally_pairs(choices)
     rows = [
         (a, b, w, float(n))
         for a, b in choices.pairs.tolist()
@@ -213,7 +213,7 @@ def test_choices_of_scores_say_what_scores_say(systems, height, seed):
     rng = np.random.default_rng(seed)
     scores = rng.integers(0, 4, (height, systems)).astype(float)
     scores[rng.random(scores.shape) < 0.2] = np.nan
-    counts = tally(choices_from_scores(scores, np.arange(height)))
+    counts = tally_pairs(choices_from_scores(scores, np.arange(height)))
     for a in range(systems):
         for b in range(systems):
             if a != b:

@@ -30,7 +30,7 @@ def made(seed: int = 0, features: int = FEATURES, items: int = ITEMS) -> tuple[F
 
 def fed(model: CellModel, scores: FloatArray) -> CellModel:
     for row, system in np.argwhere(np.isfinite(scores)):
-        model.put(int(row), int(system), float(scores[row, system]))
+        model.set_score(int(row), int(system), float(scores[row, system]))
     return model
 
 
@@ -46,7 +46,7 @@ def test_any_order_of_cells_gives_the_equations_of_the_table(cells, seed):
             cell_model, "_UPDATE_COST", 0
         )  # items' parts are replaced one by one, however few cells there are
         for row, system, value, look in cells:
-            model.put(row, system, value)
+            model.set_score(row, system, value)
             table[row, system] = value
             if look:
                 model.fit()
@@ -54,7 +54,7 @@ def test_any_order_of_cells_gives_the_equations_of_the_table(cells, seed):
     assert np.array_equal(model.scores, table, equal_nan=True)
     assert model.counts.tolist() == np.isfinite(table).sum(axis=0).tolist()
     matrix, right = model._matrix.copy(), model._right.copy()
-    model._rebuild()
+    model._rebuild_equations()
     np.testing.assert_allclose(matrix, model._matrix, atol=1e-9)
     np.testing.assert_allclose(right, model._right, atol=1e-7)  # sums of values up to 50 x 80
 

@@ -20,7 +20,7 @@ from aliquot.stats.choices import (
     mcnemar,
     pair_sign_tests,
     sign_test,
-    tally,
+    tally_pairs,
 )
 from aliquot.stats.cluster_robust import clustered_difference, clustered_mean, clustered_share, student_quantile
 from aliquot.stats.proportions import tango_interval
@@ -228,7 +228,7 @@ def test_impossible_levels_are_refused(level):
 
 
 def test_compared_counts_wins_of_both_sides_and_ties():
-    counts = tally(choices_from_scores(np.array([[3, 1, 2], [1, 2, 2], [5, 1, np.nan]]), np.arange(3)))
+    counts = tally_pairs(choices_from_scores(np.array([[3, 1, 2], [1, 2, 2], [5, 1, np.nan]]), np.arange(3)))
     assert counts.wins.tolist() == [[0, 2, 1], [1, 0, 0], [1, 1, 0]]
     assert counts.ties.tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 0]]
     assert counts.compared.tolist() == [[0, 3, 2], [3, 0, 2], [2, 2, 0]]

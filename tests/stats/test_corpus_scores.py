@@ -57,12 +57,12 @@ def test_signs_are_those_of_all_draws():
         return float(0.5 + 0.5 * np.sign(round(rate[1] - rate[0], 12)))
 
     expected = np.mean([wins(draw) for draw in product(range(3), repeat=3)])
-    found = corpus_sign_counts([edits], [lambda sums: -corpus_ter(sums)], 20_000, seed=1).share()
+    found = corpus_sign_counts([edits], [lambda sums: -corpus_ter(sums)], 20_000, seed=1).share_ahead()
     assert found[0, 0] == pytest.approx(expected, abs=0.012)
 
 
 def test_missing_texts_and_mismatches():
     edits = np.array([[[1.0, 10], [0, 10], [np.nan, np.nan]]])
-    assert np.isnan(corpus_sign_counts([edits], [corpus_ter], 10).share()[0]).tolist() == [False, True, True]
+    assert np.isnan(corpus_sign_counts([edits], [corpus_ter], 10).share_ahead()[0]).tolist() == [False, True, True]
     with pytest.raises(OptionError, match="1 statistics and 0 scores"):
         corpus_sign_counts([edits], [], 10)

@@ -67,8 +67,12 @@ def test_gradient_is_the_derivative_of_the_loss(seed: int) -> None:
     scores[rng.random(scores.shape) < 0.2] = np.nan
     problem = irt._scale_problem(scores)
     point = rng.normal(size=4 + 3 * 6)
-    error = check_grad(lambda x: irt._objective(x, problem)[0], lambda x: irt._objective(x, problem)[1], point)
-    assert error < 1e-4 * np.linalg.norm(irt._objective(point, problem)[1])
+    error = check_grad(
+        lambda x: irt._negative_log_posterior(x, problem)[0],
+        lambda x: irt._negative_log_posterior(x, problem)[1],
+        point,
+    )
+    assert error < 1e-4 * np.linalg.norm(irt._negative_log_posterior(point, problem)[1])
 
 
 def test_the_solution_is_a_minimum() -> None:
@@ -83,9 +87,9 @@ def test_the_solution_is_a_minimum() -> None:
             np.log(fit.feasibility) - np.log1p(-fit.feasibility),
         ]
     )
-    assert irt._objective(at, problem)[0] == pytest.approx(fit.loss, rel=1e-9)
+    assert irt._negative_log_posterior(at, problem)[0] == pytest.approx(fit.loss, rel=1e-9)
     steps = np.random.default_rng(0).normal(size=(100, len(at))) * 0.01
-    around = min(irt._objective(at + step, problem)[0] for step in steps)
+    around = min(irt._negative_log_posterior(at + step, problem)[0] for step in steps)
     assert around > fit.loss - 1e-4 * abs(fit.loss)
 
 

@@ -344,7 +344,7 @@ def test_random_samples_of_two_of_four_items():
     assert found.error == pytest.approx(np.std(every) / np.sqrt(found.draws), rel=0.1)
     assert found.error <= 1e-3
     assert random_spa(scores, 2, seed=1, error=1.0).draws == 500
-    assert random_spa(scores, 2, seed=1, error=0.0, most=750).draws == 750
+    assert random_spa(scores, 2, seed=1, error=0.0, max_samples=750).draws == 750
     assert random_spa(scores, 4) == pairwise.ExpectedAccuracy(1.0, 0.0, 1)
     assert random_spa(scores, 1).draws >= 500
     for n in (0, 5):

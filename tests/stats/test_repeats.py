@@ -18,7 +18,7 @@ positive = st.floats(0.05, 20.0)
 def test_the_formula_is_next_to_the_best_whole_number(item, rater, item_cost, judgment_cost):
     """Without end, the variance at equal cost is convex in k: the best whole k is beside the formula's."""
     formula = best_repeat_count(item, rater, item_cost, judgment_cost)
-    choices = list_repeat_choices(item, rater, item_cost, judgment_cost, 1e6, most=500)  # formula at most 400
+    choices = list_repeat_choices(item, rater, item_cost, judgment_cost, 1e6, max_judgments=500)  # formula at most 400
     best = min(choices, key=lambda choice: choice.variance)
     assert np.floor(formula) <= best.judgments <= np.ceil(formula) or (formula < 1 and best.judgments == 1)
 

@@ -25,7 +25,7 @@ from aliquot.stats.arrays import (
 )
 from aliquot.stats.break_even import _difference_moments
 from aliquot.stats.cluster_robust import change_test
-from aliquot.stats.correlation_intervals import _influence
+from aliquot.stats.correlation_intervals import _influence_values
 from aliquot.stats.design_variance import linearised_contributions
 from aliquot.stats.factor_analysis import correlation_matrix
 from aliquot.stats.missingness import missingness_test
@@ -147,7 +147,7 @@ def test_kernels_without_spread():
     asked = np.ones((40, 1), dtype=bool)
     exact = missingness_test(np.full((40, 1), 0.1), there, asked, np.arange(40))
     assert missingness_test(flat, there, asked, np.arange(40)).p == exact.p
-    assert np.isnan(_influence(flat.T, free.T, ranks=False)).all()
+    assert np.isnan(_influence_values(flat.T, free.T, ranks=False)).all()
     assert np.isnan(correlation_matrix(np.column_stack([flat, free]), np.arange(40), draws=0).value[0, 1])
     assert _difference_moments(rounded_otherwise(TABLES["constant gap"]))[1][0] == 0
     common = np.full((4, 4), 1 / 3) * np.outer([1.0, 1, 1, 1], [1.0, 1, 1, 1])

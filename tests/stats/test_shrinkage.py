@@ -188,5 +188,5 @@ def test_estimates_after_more_items_by_hand():
 
 def test_a_forecast_with_a_larger_variance():
     future = Forecast(np.array([[1.0], [-2.0], [1.0]]), np.ones(3), 10.0, 3.0)
-    assert future.scaled(2.25).covariance == pytest.approx(2.25 * future.covariance)
-    assert future.scaled(2.25).n == 3.0
+    assert future.scale_variance(2.25).covariance == pytest.approx(2.25 * future.covariance)
+    assert future.scale_variance(2.25).n == 3.0

@@ -40,7 +40,7 @@ CELLS = st.sampled_from([-2.0, -1.0, -0.1, 0.0, 0.1, 0.2, 0.3, 5.0, np.nan])
 @given(scores=arrays(np.float64, (3, 3), elements=CELLS), size=st.integers(1, 5))
 def test_shares_are_those_of_all_draws(scores: FloatArray, size: int) -> None:
     exact = wins_in_every_draw(scores, size).mean(axis=0)
-    share = bootstrap_sign_counts(scores[None], TRIALS, size=size, seed=3).share()[0]
+    share = bootstrap_sign_counts(scores[None], TRIALS, size=size, seed=3).share_ahead()[0]
     for pair, (a, b) in enumerate(combinations(range(3), 2)):
         if np.isnan(scores[:, a] - scores[:, b]).all():
             assert np.isnan(share[pair])
@@ -80,8 +80,8 @@ def test_missing_items_and_systems_keep_the_quick_way():
     assert block.by_system
     assert block.known.tolist() == [[False, True, True, False, False, True]]
     kept = np.delete(np.delete(scores, 3, axis=1), 1, axis=2)
-    share = bootstrap_sign_counts(scores, TRIALS, seed=2).share()[0]
-    assert share[[1, 2, 5]] == pytest.approx(bootstrap_sign_counts(kept, TRIALS, seed=3).share()[0], abs=0.02)
+    share = bootstrap_sign_counts(scores, TRIALS, seed=2).share_ahead()[0]
+    assert share[[1, 2, 5]] == pytest.approx(bootstrap_sign_counts(kept, TRIALS, seed=3).share_ahead()[0], abs=0.02)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1.0, 1e6])
@@ -91,14 +91,14 @@ def test_equal_means_are_ties_whatever_the_rounding(offset):
     block = next(iter(pair_contrasts(scores[None])))
     everything = block.signs(block.add(np.ones((1, len(scores)))), len(scores))
     assert everything[0, :, 0].tolist() == [1, 1, 0, 1, 0, 0]
-    assert bootstrap_sign_counts(scores[None], 400, seed=1).share()[0, 1] == 0.5
+    assert bootstrap_sign_counts(scores[None], 400, seed=1).share_ahead()[0, 1] == 0.5
     constant = np.full((1, 37, 5), offset + 0.1)
-    assert (bootstrap_sign_counts(constant, 400, seed=1).share() == 0.5).all()
+    assert (bootstrap_sign_counts(constant, 400, seed=1).share_ahead() == 0.5).all()
 
 
 def test_small_differences_on_a_large_level_are_seen():
     scores = 1e6 + np.random.default_rng(3).normal(size=(1, 50, 1)) + np.array([0.0, 1e-6])
-    assert bootstrap_sign_counts(scores, 100, seed=1).share() == 0
+    assert bootstrap_sign_counts(scores, 100, seed=1).share_ahead() == 0
 
 
 def test_draws_depend_on_the_seed_alone(monkeypatch):
@@ -145,7 +145,7 @@ def test_memory_does_not_grow_with_trials(monkeypatch):
 
 
 def test_one_system_has_no_pairs():
-    assert bootstrap_sign_counts(np.ones((2, 3, 1)), 10).share().shape == (2, 0)
+    assert bootstrap_sign_counts(np.ones((2, 3, 1)), 10).share_ahead().shape == (2, 0)
 
 
 def test_bad_input():

@@ -41,7 +41,7 @@ def test_nobody_marks_anything() -> None:
     found = compare(clean(0, 0), clean(0, 1))
     assert np.isnan(found.f1).all()
     assert np.isnan(found.severity_match).all()
-    assert all(np.isnan(measure_value(measure)) for measure in found.measures().values())
+    assert all(np.isnan(measure_value(measure)) for measure in found.list_measures().values())
 
 
 def test_overlapping_marks_of_one_annotator_count_once_with_the_worse() -> None:
@@ -76,7 +76,7 @@ def test_three_annotators_by_hand() -> None:
     np.testing.assert_allclose(found.severity_match, [5 / 7, np.nan, np.nan])
     # Item 0: a with b 10 + 15, a with c 10, b with c 15. Item 1: a with b 4 + 2.
     assert found.sums.tolist() == [[50, 5, 5], [6, 2, 0]]
-    values = {name: measure_value(measure) for name, measure in found.measures().items()}
+    values = {name: measure_value(measure) for name, measure in found.list_measures().items()}
     assert values == pytest.approx({"span_f1": 14 / 56, "span_f1_severity": 10 / 56, "severity_match": 5 / 7})
 
 
@@ -128,7 +128,7 @@ def test_intervals_over_items() -> None:
         rows += [
             (text, a, text // 2, start + int(rng.integers(0, 4)), start + 8, int(rng.integers(0, 2))) for a in (0, 1)
         ]
-    found = bootstrap_intervals(list(compare(*rows).measures().values()), 300, seed=1)
+    found = bootstrap_intervals(list(compare(*rows).list_measures().values()), 300, seed=1)
     assert all(part.low < part.value < part.high for part in found)
 
 

@@ -138,8 +138,8 @@ def test_extremes_without_enough_systems() -> None:
     metric[:, 1] = np.nan
     curves = extreme_curves(metric, human, nested_statistic(system_pearson))
     assert (curves.order.tolist(), curves.sizes.tolist()) == ([2, 0], [])
-    with pytest.raises(OptionError, match="fewest is 1"):
-        extreme_curves(metric, human, nested_statistic(system_pearson), fewest=1)
+    with pytest.raises(OptionError, match="`min_systems` is 1"):
+        extreme_curves(metric, human, nested_statistic(system_pearson), min_systems=1)
 
 
 def test_leave_one_out() -> None:

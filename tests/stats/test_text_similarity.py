@@ -21,8 +21,8 @@ from aliquot.stats.arrays import FloatArray
 from aliquot.stats.text_similarity import (
     Similarity,
     Tokenizer,
+    _compare_items,
     _find_kind,
-    _similarities,
     mean_pairwise_similarity,
     similarity_to_others,
     word_spans,
@@ -61,7 +61,7 @@ SCORES: dict[Similarity, Callable[[str, str], float]] = {
 
 def pairwise_similarity(texts: list[str], similarity: Similarity) -> FloatArray:
     """Every text as hypothesis (row) against every text as reference (column)."""
-    matrix: FloatArray = _similarities([texts], _find_kind(similarity))[0]
+    matrix: FloatArray = _compare_items([texts], _find_kind(similarity))[0]
     return matrix
 
 

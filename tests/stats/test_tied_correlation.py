@@ -123,9 +123,9 @@ def test_thresholds_from_bins_are_those_from_all_pairs_sorted(seed: int, gaps: f
     human[np.isnan(metric)] = np.nan
     weight = rng.uniform(0.5, 2.0, 12) if weighted else np.ones(1)
     step = _AccuracySteps(metric, human, weight)
-    assert step.calibrated_in_bins() == pytest.approx(step.calibrated())
+    assert step.calibrate_in_bins() == pytest.approx(step.calibrate_sorted())
 
 
 def test_constant_metrics_have_one_bin() -> None:
     step = _AccuracySteps(np.full((3, 4), 2.0), np.tile([1.0, 1.0, 2.0, 3.0], (3, 1)), np.ones(1))
-    assert step.calibrated_in_bins() == step.calibrated() == (3.0, 0.0, 3.0)
+    assert step.calibrate_in_bins() == step.calibrate_sorted() == (3.0, 0.0, 3.0)

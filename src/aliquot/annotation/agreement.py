@@ -302,12 +302,12 @@ def _compare_spans(
         table = table.filter(~is_repeat.fill_null(value=False))
     names = sorted(annotators)
     spans = _measure_span_agreement(_complete_span_sides(table), names)
-    intervals = bootstrap_intervals(list(spans.measures().values()), *draws)
+    intervals = bootstrap_intervals(list(spans.list_measures().values()), *draws)
     present = np.unique(np.concatenate([spans.first, spans.second]))
     counts = (table.select("item", "system", "annotator").n_unique(), int(spans.texts.sum()), len(spans.sums))
     coefficients = [
         Coefficient("all", "all", name, *end, *counts, len(present))
-        for name, end in zip(spans.measures(), intervals, strict=True)
+        for name, end in zip(spans.list_measures(), intervals, strict=True)
     ]
     values = zip(spans.texts, spans.f1, spans.f1_severity, spans.severity_match, strict=True)
     pairs = [(names[a], names[b], *row) for a, b, row in zip(spans.first, spans.second, values, strict=True)]

@@ -27,7 +27,7 @@ from aliquot.stats.choices import (
     pair_sign_tests,
     sign_test,
     system_outcomes,
-    tally,
+    tally_pairs,
 )
 from aliquot.stats.cluster_robust import clustered_share
 from aliquot.stats.multiple_testing import (
@@ -195,7 +195,7 @@ def _rank_by_component(fit: BradleyTerry, tests: _PairTests, alpha: float) -> tu
 def _system_rows(
     preferences: Preferences, fit: BradleyTerry, ranks: tuple[IntArray, IntArray, IntArray], level: float
 ) -> list[SystemPreference]:
-    counts, se = tally(preferences.choices), np.sqrt(np.diag(fit.covariance))
+    counts, se = tally_pairs(preferences.choices), np.sqrt(np.diag(fit.covariance))
     shares_best_worst = np.full((len(se), 2), np.nan)
     if preferences.ballot_counts is not None:
         shown = preferences.ballot_counts[:, [0]]

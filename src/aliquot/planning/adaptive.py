@@ -170,7 +170,7 @@ def made_up(pilot: Pilot, rng: np.random.Generator) -> FloatArray:
     model = _model(evalset)
     for place, row in enumerate(sample.rows.tolist()):
         for system in range(evalset.n_systems):
-            model.put(row, system, float(sample.scores[place, system]))
+            model.set_score(row, system, float(sample.scores[place, system]))
     predicted = model.features @ model.fit().slopes
     residual = sample.scores - predicted[sample.rows]
     residual = residual - np.average(residual, axis=0, weights=sample.weight)

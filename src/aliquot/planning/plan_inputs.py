@@ -212,7 +212,7 @@ class Pilot:
         codes = self.evalset.documents
         if design.variance == "spread" and codes is not None:
             rho = intracluster_correlation(future.units, self.sample.clusters, expected_cluster_pairs(chance, codes))
-            future = future.scaled(1.0 - rho * (1.0 - min(1.0, design.remainder)))
+            future = future.scale_variance(1.0 - rho * (1.0 - min(1.0, design.remainder)))
         return future, expected
 
     def forecasts(

@@ -346,7 +346,7 @@ class Allocator:
 
     def _count(self, cell: tuple[int, int], *, first: bool = True) -> None:
         """Let an answered cell inform the policy and the monitor, which begins anew where a score has changed."""
-        self._model.put(*cell, self._mean(cell))
+        self._model.set_score(*cell, self._mean(cell))
         if first:
             self._cell_order.append(cell)
         else:

@@ -58,8 +58,8 @@ def max_kappa(tables: FloatArray) -> FloatArray:
     """
     _, rows, columns = _marginal_shares(tables)
     chance = (rows * columns).sum(axis=-1)
-    most = np.minimum(rows, columns).sum(axis=-1)
-    return _nan_where(chance >= 1.0 - 1e-12, (most - chance) / np.where(chance < 1.0, 1.0 - chance, 1.0))
+    maximum = np.minimum(rows, columns).sum(axis=-1)
+    return _nan_where(chance >= 1.0 - 1e-12, (maximum - chance) / np.where(chance < 1.0, 1.0 - chance, 1.0))
 
 
 def raw_agreement(tables: FloatArray) -> FloatArray:
@@ -171,7 +171,7 @@ class SpanAgreement:
         """Share of equal severities among the characters that both mark."""
         return _divide_or_nan(self.same, self.both)
 
-    def measures(self) -> dict[str, AdditiveMeasure]:
+    def list_measures(self) -> dict[str, AdditiveMeasure]:
         """Return the three coefficients, pooled over pairs, as measures of item weights."""
         return {
             "span_f1": AdditiveMeasure(self.sums, lambda total: _divide_or_nan(2.0 * total[:, 1], total[:, 0])),
@@ -182,8 +182,8 @@ class SpanAgreement:
         }
 
 
-def _divide_or_nan(part: FloatArray, whole: FloatArray) -> FloatArray:
-    return np.where(whole > 0, part / np.where(whole > 0, whole, 1.0), np.nan)
+def _divide_or_nan(part: FloatArray, total: FloatArray) -> FloatArray:
+    return np.where(total > 0, part / np.where(total > 0, total, 1.0), np.nan)
 
 
 def span_agreement(
@@ -244,8 +244,8 @@ def _list_judged_texts(
     """Return text, annotator, item and number of marked characters of every judgment."""
     wide = int(annotator.max(initial=0)) + 1
     keys, place = np.unique(text * wide + annotator, return_index=True)
-    at = np.searchsorted(keys, marks[0] * wide + marks[1])
-    return text[place], annotator[place], item[place], np.bincount(at, minlength=len(keys)).astype(np.int64)
+    positions = np.searchsorted(keys, marks[0] * wide + marks[1])
+    return text[place], annotator[place], item[place], np.bincount(positions, minlength=len(keys)).astype(np.int64)
 
 
 def _pair_annotators(
@@ -275,18 +275,18 @@ def _count_shared_characters(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return characters marked by both annotators of each pair, those of equal severity, and both per item."""
     text, annotator, item, position, severity = marks
-    both, same, of_items = np.zeros(len(pairs.first)), np.zeros(len(pairs.first)), np.zeros((items, 2))
+    shared, same, of_items = np.zeros(len(pairs.first)), np.zeros(len(pairs.first)), np.zeros((items, 2))
     if not len(text):
-        return both, same, of_items
+        return shared, same, of_items
     character = np.unique(np.stack([text, position]), axis=1, return_inverse=True)[1].ravel()
     met = _pair_annotators(character, severity.astype(np.float64), annotator, item, annotators)
     number = np.full((annotators, annotators), -1, dtype=np.int64)
     number[pairs.first, pairs.second] = np.arange(len(pairs.first))
-    known = number[met.first, met.second]
+    index = number[met.first, met.second]
     back = _original_items(met.judgments, item)
     for rows in iterate_judgment_pairs(met):
         equal = (rows.x == rows.y).astype(np.float64)
-        both += np.bincount(known[rows.pair], minlength=len(both))
-        same += np.bincount(known[rows.pair], equal, minlength=len(both))
+        shared += np.bincount(index[rows.pair], minlength=len(shared))
+        same += np.bincount(index[rows.pair], equal, minlength=len(shared))
         of_items += sum_by_item(back[rows.item], [np.ones(len(equal)), equal], items)
-    return both, same, of_items
+    return shared, same, of_items

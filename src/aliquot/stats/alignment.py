@@ -81,21 +81,23 @@ def output_features(vectors: FloatArray, lengths: FloatArray, metric: FloatArray
     likeness = np.matmul(vectors, vectors.transpose(0, 2, 1))
     likeness[missing[:, :, None] | missing[:, None, :]] = np.nan
     likeness[:, np.arange(lengths.shape[1]), np.arange(lengths.shape[1])] = np.nan
-    cells = [_nanmean(likeness, 2), np.log1p(lengths)] + ([] if metric is None else [scaled_ranks(metric)])
+    cells = [_finite_mean(likeness, 2), np.log1p(lengths)] + ([] if metric is None else [scaled_ranks(metric)])
     return OutputFeatures(
-        likeness=np.nan_to_num(likeness - _nanmean(likeness, 0)[None]),
+        likeness=np.nan_to_num(likeness - _finite_mean(likeness, 0)[None]),
         cells=np.stack([np.nan_to_num(_double_centre(values)) for values in cells], axis=2),
-        items=np.stack([np.nan_to_num(_nanmean(values - _nanmean(values, 0)[None], 1)) for values in cells], axis=1),
+        items=np.stack(
+            [np.nan_to_num(_finite_mean(values - _finite_mean(values, 0)[None], 1)) for values in cells], axis=1
+        ),
     )
 
 
-def explain_scores(scores: FloatArray, features: OutputFeatures, others: FloatArray | None = None) -> Explanation:
+def explain_scores(scores: FloatArray, features: OutputFeatures, other_scores: FloatArray | None = None) -> Explanation:
     """Fit the scores of outputs by their features.
 
     Args:
         scores: N x M, NaN where not judged.
         features: Of the same outputs.
-        others: N x M scores of the same outputs by another annotator, as a further feature; NaN where missing.
+        other_scores: N x M scores of the same outputs by another annotator, as a further feature; NaN where missing.
 
     >>> rng = np.random.default_rng(0)
     >>> metric = rng.normal(size=(60, 5))
@@ -108,10 +110,10 @@ def explain_scores(scores: FloatArray, features: OutputFeatures, others: FloatAr
     judged: BoolArray = np.isfinite(scores)
     ranked = scaled_ranks(scores)
     within = np.nan_to_num(_double_centre(ranked))
-    between = np.nan_to_num(_nanmean(ranked - _nanmean(ranked, 0)[None], 1))
+    between = np.nan_to_num(_finite_mean(ranked - _finite_mean(ranked, 0)[None], 1))
     cells = features.cells
-    if others is not None:
-        cells = np.concatenate([cells, np.nan_to_num(_double_centre(scaled_ranks(others)))[:, :, None]], axis=2)
+    if other_scores is not None:
+        cells = np.concatenate([cells, np.nan_to_num(_double_centre(scaled_ranks(other_scores)))[:, :, None]], axis=2)
     alike = np.einsum("iab,ib->ia", features.likeness, within)
     cells = np.concatenate([alike[:, :, None], cells], axis=2) * judged[:, :, None]
     some: BoolArray = np.asarray(judged.any(axis=1))
@@ -140,7 +142,7 @@ class SystemSwap:
 
 
 def find_swapped_systems(
-    own: Explanation, features: OutputFeatures, others: FloatArray | None = None
+    fit: Explanation, features: OutputFeatures, other_scores: FloatArray | None = None
 ) -> SystemSwap | None:
     """Find the swap of two systems with the largest gain, which may be 0; None if no two systems share items.
 
@@ -148,25 +150,25 @@ def find_swapped_systems(
     """
     pairs = [
         (a, b)
-        for a, b in combinations(range(own.scores.shape[1]), 2)
-        if (own.judged[:, a] & own.judged[:, b]).sum() >= _MIN_SHARED_ITEMS
+        for a, b in combinations(range(fit.scores.shape[1]), 2)
+        if (fit.judged[:, a] & fit.judged[:, b]).sum() >= _MIN_SHARED_ITEMS
     ]
-    best = sorted(pairs, key=lambda pair: -_swap_gain(own, *pair))[:_MAX_REFITS]
+    best = sorted(pairs, key=lambda pair: -_swap_gain(fit, *pair))[:_MAX_REFITS]
     exchanges = []
     for first, second in best:
-        swapped = own.scores.copy()
+        swapped = fit.scores.copy()
         swapped[:, [first, second]] = swapped[:, [second, first]]
-        evidence = explain_scores(swapped, features, others).evidence(own)
+        evidence = explain_scores(swapped, features, other_scores).evidence(fit)
         exchanges.append(SystemSwap((first, second), evidence, len(pairs)))
     return max(exchanges, key=lambda exchange: exchange.evidence, default=None)
 
 
-def _swap_gain(own: Explanation, first: int, second: int) -> float:
+def _swap_gain(fit: Explanation, first: int, second: int) -> float:
     """Return the z-value over items of the gain of a swap at the fitted weights."""
-    both = own.judged[:, first] & own.judged[:, second]
-    mine, theirs = own.within[both, first], own.within[both, second]
-    alike = own.likeness[both, first, second]
-    step = own.predicted[both, first] - alike * theirs - own.predicted[both, second] + alike * mine
+    shared = fit.judged[:, first] & fit.judged[:, second]
+    mine, theirs = fit.within[shared, first], fit.within[shared, second]
+    alike = fit.likeness[shared, first, second]
+    step = fit.predicted[shared, first] - alike * theirs - fit.predicted[shared, second] + alike * mine
     product = (theirs - mine - np.mean(theirs - mine)) * (step - step.mean())
     error = float(product.std()) * np.sqrt(len(product))
     return float(product.sum()) / error if error > 0 else 0.0
@@ -216,20 +218,20 @@ def _cross_predict(features: FloatArray, scores: FloatArray) -> tuple[FloatArray
     squares = np.einsum("iap,iaq->ipq", features, features)
     products = np.einsum("iap,ia->ip", features, scores)
     for number in range(_FOLDS):
-        rest, own = fold != number, fold == number
-        total = squares[rest].sum(axis=0)
+        training, held_out = fold != number, fold == number
+        total = squares[training].sum(axis=0)
         scale = np.sqrt(np.diag(total))
         used = scale > 0
         weights = np.zeros(features.shape[2])
         if used.any():
             system = total[np.ix_(used, used)] / np.outer(scale[used], scale[used]) + _RIDGE * np.eye(int(used.sum()))
-            weights[used] = np.linalg.solve(system, products[rest].sum(axis=0)[used] / scale[used]) / scale[used]
-        predicted[own] = features[own] @ weights
-        first[own] = weights[0]
+            weights[used] = np.linalg.solve(system, products[training].sum(axis=0)[used] / scale[used]) / scale[used]
+        predicted[held_out] = features[held_out] @ weights
+        first[held_out] = weights[0]
     return predicted, first
 
 
-def _nanmean(values: FloatArray, axis: int) -> FloatArray:
+def _finite_mean(values: FloatArray, axis: int) -> FloatArray:
     present = np.isfinite(values)
     count = present.sum(axis=axis)
     means: FloatArray = np.where(
@@ -240,6 +242,6 @@ def _nanmean(values: FloatArray, axis: int) -> FloatArray:
 
 def _double_centre(values: FloatArray) -> FloatArray:
     for _ in range(_SWEEPS):
-        values = values - _nanmean(values, 0)[None]
-        values = values - _nanmean(values, 1)[:, None]
+        values = values - _finite_mean(values, 0)[None]
+        values = values - _finite_mean(values, 1)[:, None]
     return values

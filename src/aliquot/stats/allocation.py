@@ -39,12 +39,12 @@ def water_fill(weights: FloatArray, caps: FloatArray, n: float) -> FloatArray:
     """
     scaled = weights / max(float(weights.max(initial=0.0)), np.finfo(np.float64).tiny)  # so that no sum overflows
     heavy = scaled > 0.0
-    held = float(caps[heavy].sum())
+    heavy_total = float(caps[heavy].sum())
     shares = np.where(heavy, caps, 0.0)
-    if n < held:
+    if n < heavy_total:
         shares[heavy] = _fill_to_level(scaled[heavy], caps[heavy], n)
-    elif n > held:
-        shares[~heavy] = np.minimum((n - held) * (caps[~heavy] / caps[~heavy].sum()), caps[~heavy])
+    elif n > heavy_total:
+        shares[~heavy] = np.minimum((n - heavy_total) * (caps[~heavy] / caps[~heavy].sum()), caps[~heavy])
     return shares
 
 
@@ -60,9 +60,9 @@ def _fill_to_level(weights: FloatArray, caps: FloatArray, n: float) -> FloatArra
     after = np.cumsum(sorted_weights[::-1])[::-1]
     below = (n - before) * sorted_weights <= sorted_caps * after
     full = int(np.argmax(below)) if below.any() else len(order)
-    rest = order[full:]
+    unfilled = order[full:]
     shares = caps.copy()
-    shares[rest] = (n - float(caps[order[:full]].sum())) * (weights[rest] / weights[rest].sum())
+    shares[unfilled] = (n - float(caps[order[:full]].sum())) * (weights[unfilled] / weights[unfilled].sum())
     return np.minimum(shares, caps)
 
 
@@ -110,10 +110,10 @@ def round_allocation(target: FloatArray, sizes: IntArray, n: int) -> IntArray:
     >>> round_allocation(np.array([1.2, 2.7, 0.1]), np.array([5, 5, 5]), 4).tolist()
     [1, 3, 0]
     """
-    whole, fraction = _split_whole_and_fraction(target, sizes, n)
-    extra = n - int(whole.sum())
-    whole[np.argsort(-fraction, kind="stable")[:extra]] += 1
-    return whole
+    counts, fraction = _split_whole_and_fraction(target, sizes, n)
+    extra = n - int(counts.sum())
+    counts[np.argsort(-fraction, kind="stable")[:extra]] += 1
+    return counts
 
 
 def round_randomly(target: FloatArray, sizes: IntArray, n: int, seed: Seed) -> IntArray:
@@ -122,14 +122,14 @@ def round_randomly(target: FloatArray, sizes: IntArray, n: int, seed: Seed) -> I
     >>> int(round_randomly(np.array([0.5, 0.5, 0.5, 0.5]), np.array([2, 2, 2, 2]), 2, seed=0).sum())
     2
     """
-    whole, fraction = _split_whole_and_fraction(target, sizes, n)
-    extra = n - int(whole.sum())
+    counts, fraction = _split_whole_and_fraction(target, sizes, n)
+    extra = n - int(counts.sum())
     if extra == 0:
-        return whole
+        return counts
     fraction = np.minimum(fraction * (extra / fraction.sum()), 1.0)  # the sum is whole up to rounding
     rng = np.random.default_rng(seed)
-    whole[systematic_sample(fraction, rng, order=rng.permutation(len(whole)))] += 1
-    return whole
+    counts[systematic_sample(fraction, rng, order=rng.permutation(len(counts)))] += 1
+    return counts
 
 
 def _validate_sizes(sizes: IntArray, n: int) -> FloatArray:
@@ -158,8 +158,8 @@ def _split_whole_and_fraction(target: FloatArray, sizes: IntArray, n: int) -> tu
         raise OptionError(f"target sums to {values.sum()}, not to n = {n}; allocate the same n first")
     nearest = np.round(values)
     values = np.minimum(np.where(np.abs(values - nearest) <= ROUNDING, nearest, values), caps)
-    whole = np.floor(values)
-    return whole.astype(np.int64), values - whole
+    integers = np.floor(values)
+    return integers.astype(np.int64), values - integers
 
 
 # -- Inclusion probabilities of the items ------------------------------------------------------------------------------

@@ -67,13 +67,13 @@ def pairable_judgments(unit: IntArray, value: FloatArray, item: IntArray | None 
     first = place[start[counts >= 2]]
     place, size = place[enough], counts[counts >= 2]
     values, code = np.unique(value[place], return_inverse=True)
-    named, at = np.unique(unit[first] if item is None else item[first], return_inverse=True)
+    named, item_index = np.unique(unit[first] if item is None else item[first], return_inverse=True)
     return PairableJudgments(
         unit=np.repeat(np.arange(len(size)), size),
         code=code.astype(np.int64),
         values=values,
         size=size.astype(np.int64),
-        item=at.astype(np.int64),
+        item=item_index.astype(np.int64),
         items=len(named),
         kept=place,
     )
@@ -188,7 +188,7 @@ def ratio_differences(values: FloatArray) -> FloatArray:
 
 
 def _alpha_from_margins(
-    judgments: PairableJudgments, within: FloatArray, expected: Any, whole: float
+    judgments: PairableJudgments, within: FloatArray, expected: Any, total_square: float
 ) -> AdditiveMeasure:
     """Return alpha for a fixed difference function: D_o is a sum over items, D_e follows from counts of values."""
     observed = sum_by_item(judgments.item, [within], judgments.items)
@@ -196,7 +196,7 @@ def _alpha_from_margins(
 
     def finish(total: FloatArray) -> FloatArray:
         n = total[:, 1:].sum(axis=1)
-        return _alpha_from_differences(total[:, 0], whole * n**2 + expected(total[:, 1:]), n)
+        return _alpha_from_differences(total[:, 0], total_square * n**2 + expected(total[:, 1:]), n)
 
     return AdditiveMeasure(sums if len(judgments.values) > 100 else sums.toarray(), finish)
 
@@ -253,9 +253,9 @@ class OrdinalAlpha:
 
     def __call__(self, weights: FloatArray) -> FloatArray:
         """Return one value per row of weights."""
-        return np.array([self._once(row) for row in weights])
+        return np.array([self._compute_once(row) for row in weights])
 
-    def _once(self, weight: FloatArray) -> float:
+    def _compute_once(self, weight: FloatArray) -> float:
         judgments = self.judgments
         n_c = np.bincount(judgments.code, weight[judgments.judgment_item], minlength=len(judgments.values)).astype(
             np.float64
@@ -328,17 +328,17 @@ def icc_components(total: FloatArray) -> tuple[FloatArray, FloatArray, FloatArra
     k_a, k_b = squares / safe, (counts**2).sum(axis=1) / safe
     t_mean = sums.sum(axis=1) ** 2 / safe
     t_annotators = (sums**2 / np.where(counts > 0, counts, 1.0)).sum(axis=1)
-    left = np.stack([n - k_a, a - k_b, a - 1.0, b - k_a, n - k_b, b - 1.0, n - k_a, n - k_b, n - 1.0], axis=-1)
+    coefficients = np.stack([n - k_a, a - k_b, a - 1.0, b - k_a, n - k_b, b - 1.0, n - k_a, n - k_b, n - 1.0], axis=-1)
     right = np.stack([t_units - t_mean, t_annotators - t_mean, t_judgments - t_mean], axis=-1)
-    solved = _solve_3x3(left.reshape(-1, 3, 3), right)
+    solved = _solve_3x3(coefficients.reshape(-1, 3, 3), right)
     return solved[:, 0], solved[:, 1], solved[:, 2], a / np.where(inverse > 0, inverse, np.nan)
 
 
-def _solve_3x3(left: FloatArray, right: FloatArray) -> FloatArray:
+def _solve_3x3(coefficients: FloatArray, right: FloatArray) -> FloatArray:
     """Solve 3 x 3 systems; NaN where singular (one unit, one annotator, no overlap)."""
-    size = np.abs(left).max(axis=(1, 2), initial=1.0)[:, None, None]
-    defined = np.abs(np.linalg.det(left / size)) > 1e-12
-    safe = np.where(defined[:, None, None], left, np.eye(3))
+    size = np.abs(coefficients).max(axis=(1, 2), initial=1.0)[:, None, None]
+    defined = np.abs(np.linalg.det(coefficients / size)) > 1e-12
+    safe = np.where(defined[:, None, None], coefficients, np.eye(3))
     solved = np.linalg.solve(safe, right[..., None])[..., 0]
     return np.where(defined[:, None], solved, np.nan)
 
@@ -349,11 +349,11 @@ def intraclass_correlation(total: FloatArray, kind: ICCKind) -> FloatArray:
     if kind.startswith("icc1"):
         between, noise = _one_way_components(total)
     else:
-        unit, annotator, rest, _ = icc_components(total)
-        between, noise = unit, rest + (annotator if kind.startswith("icc2") else 0.0)
+        unit, annotator, residual, _ = icc_components(total)
+        between, noise = unit, residual + (annotator if kind.startswith("icc2") else 0.0)
     noise = noise / judgments if kind.endswith("k") else noise
-    whole = between + noise
-    return np.where(whole > 1e-12, between / np.where(whole > 1e-12, whole, 1.0), np.nan)
+    total_variance = between + noise
+    return np.where(total_variance > 1e-12, between / np.where(total_variance > 1e-12, total_variance, 1.0), np.nan)
 
 
 def _one_way_components(total: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -43,12 +43,17 @@ def group_zscores(values: FloatArray, groups: IntArray, minimum: int = 2) -> Gro
     # Two passes: the sum of squares of 0-100 ratings loses digits that the sum of squared deviations keeps.
     sd = np.sqrt(group_sums(groups, centred**2, size) / safe)
     flat = is_negligible(sd, max_abs(values))
-    few = (count > 0) & (count < max(minimum, 1))
-    defined = (count > 0) & ~few & ~flat
+    is_small = (count > 0) & (count < max(minimum, 1))
+    defined = (count > 0) & ~is_small & ~flat
     scale = np.where(defined, sd, np.nan)
     z = np.where(present, centred / scale[groups], np.nan)
     return GroupZScores(
-        z, np.where(count > 0, mean, np.nan), np.where(count > 0, sd, np.nan), count, (count > 0) & ~few & flat, few
+        z,
+        np.where(count > 0, mean, np.nan),
+        np.where(count > 0, sd, np.nan),
+        count,
+        (count > 0) & ~is_small & flat,
+        is_small,
     )
 
 
@@ -165,8 +170,8 @@ def crossed_effects(
     free: BoolArray = np.array([sums.n_annotators > 1, bool((sums.items > 1).any())])
     theta = _optimise_ratios(sums, free)
     solution = _solve_normal_equations(sums, theta)
-    rest = solution.rest
-    effect, mean = theta[0] * rest[: sums.n_annotators], rest[sums.n_annotators :]
+    effects = solution.rest
+    effect, mean = theta[0] * effects[: sums.n_annotators], effects[sums.n_annotators :]
     unexplained = sums.items_y - sums.rest_items.T @ np.concatenate([effect, mean])
     item = _item_weight(theta[1], sums.items) * unexplained
     residual = values - centre - mean[groups] - effect[annotators] - item[items]
@@ -222,19 +227,19 @@ def _sum_judgments(y: FloatArray, annotators: IntArray, items: IntArray, groups:
     once = np.ones(len(y))
     of_annotator = sparse.csr_array((once, (annotators, items)), shape=(n_annotators, n_items))
     of_group = sparse.csr_array((once, (groups, items)), shape=(n_groups, n_items))
-    rest = np.zeros((n_annotators + n_groups, n_annotators + n_groups))
-    rest[np.diag_indices(n_annotators)] = np.bincount(annotators, minlength=n_annotators)
+    gram = np.zeros((n_annotators + n_groups, n_annotators + n_groups))
+    gram[np.diag_indices(n_annotators)] = np.bincount(annotators, minlength=n_annotators)
     corner = np.arange(n_annotators, n_annotators + n_groups)
-    rest[corner, corner] = np.bincount(groups, minlength=n_groups)
+    gram[corner, corner] = np.bincount(groups, minlength=n_groups)
     crossed = group_sums(annotators * n_groups + groups, once, n_annotators * n_groups).reshape(n_annotators, n_groups)
-    rest[:n_annotators, n_annotators:], rest[n_annotators:, :n_annotators] = crossed, crossed.T
+    gram[:n_annotators, n_annotators:], gram[n_annotators:, :n_annotators] = crossed, crossed.T
     rest_items = sparse.csr_array(sparse.vstack([of_annotator, of_group]))
     counts, items_y = np.bincount(items, minlength=n_items).astype(np.float64), group_sums(items, y, n_items)
     return _ModelSums(
         n_annotators,
         n_groups,
         len(y),
-        rest,
+        gram,
         rest_items,
         counts,
         np.concatenate([group_sums(annotators, y, n_annotators), group_sums(groups, y, n_groups)]),

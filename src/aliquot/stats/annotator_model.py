@@ -110,9 +110,9 @@ def _pair_correlations(pairs: AnnotatorPairs, sums: FloatArray, centre: FloatArr
     n, x, y, xx, yy, xy = sums.T
     a, b = centre[pairs.first], centre[pairs.second]
     together = xy - b * x - a * y + n * a * b
-    own, others = xx - 2 * a * x + n * a**2, yy - 2 * b * y + n * b**2
-    defined = np.minimum(own, others) > 1e-12 * n  # less is rounding, not variance
-    return np.where(defined, together / np.sqrt(np.where(defined, own * others, 1.0)), np.nan)
+    square_a, square_b = xx - 2 * a * x + n * a**2, yy - 2 * b * y + n * b**2
+    defined = np.minimum(square_a, square_b) > 1e-12 * n  # less is rounding, not variance
+    return np.where(defined, together / np.sqrt(np.where(defined, square_a * square_b, 1.0)), np.nan)
 
 
 def _fit_biases(judgments: PairableJudgments, annotator_of: IntArray, y: FloatArray, annotators: int) -> FloatArray:
@@ -194,10 +194,10 @@ def factor_misfit(
 def compare_with_others(judgments: PairableJudgments, annotator: IntArray, annotators: int) -> OthersComparison:
     """Compare every annotator with the mean of the others on the same units."""
     annotator_of, y = annotator[judgments.kept], judgments.values[judgments.code]
-    others = (judgments.size - 1.0)[judgments.unit]
-    mean = (sum_by_unit(judgments, y)[judgments.unit] - y) / others
+    other_count = (judgments.size - 1.0)[judgments.unit]
+    mean = (sum_by_unit(judgments, y)[judgments.unit] - y) / other_count
     equal = (
-        (np.asarray(count_values_by_unit(judgments)[judgments.unit, judgments.code]).ravel() - 1.0) / others
+        (np.asarray(count_values_by_unit(judgments)[judgments.unit, judgments.code]).ravel() - 1.0) / other_count
         if len(y)
         else y
     )

@@ -63,22 +63,21 @@ def find_scale_mismatches(values: FloatArray, annotator: IntArray) -> list[Scale
         typical = np.median(np.delete(quantiles, row, axis=0), axis=0)
         factor = _scale_factor(quantiles[row], typical)
         if factor is not None:
-            own, others = quantiles[row], typical
-            ends = (float(own[0]), float(own[-1])), (float(others[0]), float(others[-1]))
+            ends = ((float(part[0]), float(part[-1])) for part in (quantiles[row], typical))
             mismatches.append(ScaleMismatch(int(person), int((annotator == person).sum()), factor, *ends))
     return mismatches
 
 
-def _scale_factor(own: FloatArray, others: FloatArray) -> float | None:
+def _scale_factor(values: FloatArray, typical: FloatArray) -> float | None:
     """Return the ratio of two sets of quantiles if it is constant and far from 1."""
-    if (own <= 0).all() and (others >= 0).all() and (own < 0).sum() > 2 and (others > 0).sum() > 2:
-        return float(own.mean() / others.mean())
-    if (own >= 0).all() and (others <= 0).all() and (own > 0).sum() > 2 and (others < 0).sum() > 2:
-        return float(own.mean() / others.mean())
-    nonzero = (others != 0) & (own != 0)
+    if (values <= 0).all() and (typical >= 0).all() and (values < 0).sum() > 2 and (typical > 0).sum() > 2:
+        return float(values.mean() / typical.mean())
+    if (values >= 0).all() and (typical <= 0).all() and (values > 0).sum() > 2 and (typical < 0).sum() > 2:
+        return float(values.mean() / typical.mean())
+    nonzero = (typical != 0) & (values != 0)
     if nonzero.sum() < 4:  # mostly zeros, as in error counts: scale and rate cannot be distinguished
         return None
-    ratio = own[nonzero] / others[nonzero]
+    ratio = values[nonzero] / typical[nonzero]
     middle = float(np.median(ratio))
     if ratio.min() <= 0 or ratio.max() > _MAX_RATIO_CHANGE * ratio.min() or 1 / _MIN_FACTOR < middle < _MIN_FACTOR:
         return None
@@ -101,13 +100,13 @@ def find_reversed_annotators(values: FloatArray, annotator: IntArray, reference:
     if len(people) < 3:
         return []
 
-    own = [annotator == person for person in people]
-    correlations = np.array([pearson(average_ranks(values[rows]), average_ranks(reference[rows])) for rows in own])
+    rows_of = [annotator == person for person in people]
+    correlations = np.array([pearson(average_ranks(values[rows]), average_ranks(reference[rows])) for rows in rows_of])
     ends = float(values.min() + values.max())
     result = []
-    for place, (person, rows, correlation) in enumerate(zip(people, own, correlations, strict=True)):
-        others = np.delete(correlations, place)
-        typical = float(np.median(others[np.isfinite(others)])) if np.isfinite(others).any() else 0.0
+    for place, (person, rows, correlation) in enumerate(zip(people, rows_of, correlations, strict=True)):
+        rest_r = np.delete(correlations, place)
+        typical = float(np.median(rest_r[np.isfinite(rest_r)])) if np.isfinite(rest_r).any() else 0.0
         size = int(rows.sum())
         z = np.arctanh(np.clip(correlation, -0.999999, 0.999999)) * np.sqrt(max(1.0, size - 3.0))
         mirrored = correlation < 0 and _fits_when_mirrored(values[rows], values[~rows], ends)
@@ -116,12 +115,13 @@ def find_reversed_annotators(values: FloatArray, annotator: IntArray, reference:
     return result
 
 
-def _fits_when_mirrored(own: FloatArray, others: FloatArray, ends: float) -> bool:
+def _fits_when_mirrored(values: FloatArray, other_values: FloatArray, ends: float) -> bool:
     """Return whether values are distributed like the others' only when mirrored."""
-    grid, others = np.unique(np.concatenate([own, ends - own, others])), np.sort(others)
-    expected = np.searchsorted(others, grid, "right") / len(others)
+    grid, other_values = np.unique(np.concatenate([values, ends - values, other_values])), np.sort(other_values)
+    expected = np.searchsorted(other_values, grid, "right") / len(other_values)
     distance, mirrored = (
-        np.abs(np.searchsorted(np.sort(part), grid, "right") / len(part) - expected).max() for part in (own, ends - own)
+        np.abs(np.searchsorted(np.sort(part), grid, "right") / len(part) - expected).max()
+        for part in (values, ends - values)
     )
     return bool(distance - mirrored > _MIN_MIRROR_GAIN)
 

@@ -146,7 +146,7 @@ def campaign_parts(signs: PairSigns) -> PairParts:
     """Return the parts of every metric and pair of one campaign: metrics x pairs."""
     joint = signs.metrics.joint
     together = None if joint is None else joint.sum(axis=0) / signs.metrics.trials.sum()
-    return pair_parts(signs.human.share(), signs.metrics.share(), together)
+    return pair_parts(signs.human.share_ahead(), signs.metrics.share_ahead(), together)
 
 
 def decompose(campaigns: PairSigns | Sequence[PairSigns], seed: Seed = 0) -> Decomposition:
@@ -182,7 +182,7 @@ def decompose(campaigns: PairSigns | Sequence[PairSigns], seed: Seed = 0) -> Dec
 
 def _sum_parts(signs: PairSigns) -> tuple[FloatArray, FloatArray]:
     """Return sums over pairs (rows x parts) and numbers of pairs (rows)."""
-    human = signs.human.share()
+    human = signs.human.share_ahead()
     rows = [optimal_parts(human).stacked(), pair_parts(human, human).stacked(), campaign_parts(signs).stacked()]
     table = np.concatenate(rows, axis=1)
     return np.nansum(table, axis=2).T, np.isfinite(table[0]).sum(axis=1).astype(np.float64)
@@ -316,11 +316,11 @@ def co_occurrence(
     if orient not in get_args(Orientation):
         raise OptionError(f"orient is {orient!r}; give 'human' or 'given'")
     signs = bootstrap_pair_signs(human, metrics, trials, seed=seed)
-    ahead = signs.human.share()[0]
+    ahead = signs.human.share_ahead()[0]
     orientation = np.where((ahead < 0.5) & (orient == "human"), -1.0, 1.0)
     by_human, by_metric = (
         orientation * _significance_verdicts(ahead, alpha),
-        orientation * _significance_verdicts(signs.metrics.share(), alpha),
+        orientation * _significance_verdicts(signs.metrics.share_ahead(), alpha),
     )
     counts = (
         np.stack([_verdict_table(by_human, verdicts) for verdicts in by_metric])

@@ -184,10 +184,10 @@ def _interpolate_errors(
     if not len(small):
         return errors
     below, above = np.floor(worth[small]).astype(np.int64), np.ceil(worth[small]).astype(np.int64)
-    whole = np.union1d(below, above)
-    errors_at = drawn(whole)
+    sizes = np.union1d(below, above)
+    errors_at = drawn(sizes)
     part = (worth[small] - below)[:, None]
-    at_below, at_above = (errors_at[np.searchsorted(whole, size)] for size in (below, above))
+    at_below, at_above = (errors_at[np.searchsorted(sizes, size)] for size in (below, above))
     errors[small] = (1 - part) * at_below + part * at_above
     return errors
 

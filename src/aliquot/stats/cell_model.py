@@ -50,8 +50,8 @@ class CellModel:
 
     >>> model = CellModel(np.zeros((10, 2, 0)))
     >>> for item in range(6):
-    ...     model.put(item, 0, 1.0 + item)
-    ...     model.put(item, 1, 3.0 + item)
+    ...     model.set_score(item, 0, 1.0 + item)
+    ...     model.set_score(item, 1, 3.0 + item)
     >>> model.fit().values.round(6).tolist()
     [3.5, 5.5]
     """
@@ -73,7 +73,7 @@ class CellModel:
         self._noise, self._cells, self._passed = np.nan, 0, 0
         self._changed: dict[int, FloatArray] = {}  # changed rows, with their scores at the last update
 
-    def put(self, row: int, system: int, value: float) -> None:
+    def set_score(self, row: int, system: int, value: float) -> None:
         """Set the score of a cell, replacing an earlier one."""
         if row not in self._changed:
             self._changed[row] = self.scores[row].copy()
@@ -83,26 +83,26 @@ class CellModel:
         if self._cells >= max(_REFRESH_GROWTH * self._passed, self._passed + 1):
             # Here and not in `fit`, so that estimates depend on the cells only and not on when they are requested.
             self._update()
-            self._refresh()
+            self._refresh_variances()
             self._passed = self._cells
 
     def _update(self) -> None:
         """Update the normal equations: the contributions of changed items or, if there are many, all."""
         if len(self._changed) * _UPDATE_COST > self._cells * len(self._matrix) ** 2:
-            self._rebuild()
+            self._rebuild_equations()
         else:
             for row, before in self._changed.items():
-                self._item(row, before, -1.0)
-                self._item(row, self.scores[row], 1.0)
+                self._add_item(row, before, -1.0)
+                self._add_item(row, self.scores[row], 1.0)
         self._changed.clear()
 
     def fit(self) -> CellFit:
         """Return the estimates of the systems' means and the slopes."""
         self._update()
         means, slopes = self._solve()
-        whole = self.counts == len(self.scores)
-        if whole.any():
-            means[whole] = self.scores[:, whole].mean(axis=0)
+        is_complete = self.counts == len(self.scores)
+        if is_complete.any():
+            means[is_complete] = self.scores[:, is_complete].mean(axis=0)
         values = np.where(self.counts > 0, means, np.nan)
         return CellFit(values, self.counts.copy(), self._noise, slopes)
 
@@ -114,7 +114,7 @@ class CellModel:
         solution = np.linalg.solve(matrix, self._right)
         return solution[:m], solution[m:]
 
-    def _item(self, row: int, scores: FloatArray, sign: float) -> None:
+    def _add_item(self, row: int, scores: FloatArray, sign: float) -> None:
         """Add (or subtract) an item's contribution to the normal equations."""
         judged = np.flatnonzero(np.isfinite(scores))
         if not len(judged):
@@ -130,7 +130,7 @@ class CellModel:
         self._right[judged] += w * (y - rho * total)
         self._right[m:] += w * (x.T @ y - rho * total * x_sum)
 
-    def _rebuild(self) -> None:
+    def _rebuild_equations(self) -> None:
         """Build the normal equations from the whole table."""
         m = len(self.counts)
         present = np.isfinite(self.scores)
@@ -149,7 +149,7 @@ class CellModel:
         self._right[:m] = (y * w[:, None]).sum(axis=0) - (d * rho[:, None]).T @ total
         self._right[m:] = weighted.T @ y.ravel() - x_sum.T @ (rho * total)
 
-    def _refresh(self) -> None:
+    def _refresh_variances(self) -> None:
         """Estimate the share of the item effect and the variance of a cell from all cells."""
         means, slopes = self._solve()
         rows = np.flatnonzero(np.isfinite(self.scores).any(axis=1))
@@ -158,7 +158,7 @@ class CellModel:
         residual = self.scores[rows] - means - self.features[rows] @ slopes
         share = min(item_share(residual, self.weight[rows]), 0.95) if self._item_effects else 0.0
         self._ratio = share / (1.0 - share)
-        self._rebuild()
+        self._rebuild_equations()
         present = np.isfinite(residual)
         filled = np.where(present, residual, 0.0)
         effect = filled.sum(axis=1) * self._ratio / (1.0 + present.sum(axis=1) * self._ratio)

@@ -123,10 +123,10 @@ class Tally:
         return self.wins + self.wins.T + self.ties
 
 
-def tally(choices: Choices) -> Tally:
+def tally_pairs(choices: Choices) -> Tally:
     """Count wins and ties of every pair.
 
-    >>> tally(choices_from_scores(np.array([[3.0, 1.0], [2.0, 2.0]]), np.array([0, 1]))).wins
+    >>> tally_pairs(choices_from_scores(np.array([[3.0, 1.0], [2.0, 2.0]]), np.array([0, 1]))).wins
     array([[0, 1],
            [0, 0]])
     """
@@ -214,10 +214,10 @@ def has_finite_maximum(counts: PairCounts, systems: int, *, davidson: bool = Fal
 def systems_without_spread(counts: PairCounts, systems: int, df: float) -> BoolArray:
     """Return which systems have no measurable uncertainty: without decided choices, or with a single cluster."""
     decided = counts.won + counts.lost
-    seen = np.zeros(systems)
-    np.add.at(seen, counts.first, decided)
-    np.add.at(seen, counts.second, decided)
-    return np.asarray((seen == 0) | (df < 1), dtype=np.bool_)
+    appearances = np.zeros(systems)
+    np.add.at(appearances, counts.first, decided)
+    np.add.at(appearances, counts.second, decided)
+    return np.asarray((appearances == 0) | (df < 1), dtype=np.bool_)
 
 
 def resample_has_maximum(counts: PairCounts, systems: int, component: IntArray, *, davidson: bool = False) -> bool:
@@ -230,8 +230,8 @@ def resample_has_maximum(counts: PairCounts, systems: int, component: IntArray, 
         counts.lost[nonempty],
         counts.tied[nonempty],
     )
-    whole = len(np.unique(connected_parts(drawn, systems))) == len(np.unique(component))
-    return whole and has_finite_maximum(drawn, systems, davidson=davidson)
+    is_connected = len(np.unique(connected_parts(drawn, systems))) == len(np.unique(component))
+    return is_connected and has_finite_maximum(drawn, systems, davidson=davidson)
 
 
 # -- Sign tests of preferences -----------------------------------------------------------------------------------------
@@ -333,8 +333,8 @@ def informative_clusters(choices: Choices) -> IntArray:
         rows = np.unique(cluster[outcome != 0])
         decided[rows, a] = decided[rows, b] = True
     differing = np.array([(net != net[:, [system]]).sum(axis=0) for system in range(choices.systems)])
-    own = decided.sum(axis=0)
-    return np.asarray(np.minimum(differing, np.minimum(own[:, None], own[None, :])), dtype=np.int64)
+    decisions = decided.sum(axis=0)
+    return np.asarray(np.minimum(differing, np.minimum(decisions[:, None], decisions[None, :])), dtype=np.int64)
 
 
 def _lower_tail(values: IntArray, counts: IntArray, end: int) -> FloatArray:

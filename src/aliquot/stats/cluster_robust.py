@@ -119,8 +119,8 @@ def _mean_variance(values: FloatArray, cluster: IntArray, level: float) -> _Mean
         return _MeanVariance(mean, plain, plain, n, g)
     if g == 1:
         return _MeanVariance(mean, nan, nan, n, g)
-    few = student_quantile(level, g - 1) / student_quantile(level, n - 1)
-    return _MeanVariance(mean, plain, max(g / (g - 1) * float(sums @ sums) / n**2, plain) * few**2, n, g)
+    inflation = student_quantile(level, g - 1) / student_quantile(level, n - 1)
+    return _MeanVariance(mean, plain, max(g / (g - 1) * float(sums @ sums) / n**2, plain) * inflation**2, n, g)
 
 
 def clustered_mean(values: FloatArray, cluster: IntArray, level: float = 0.95) -> ClusteredMean:
@@ -215,14 +215,14 @@ def change_test(
     return ChangeTest(
         n_first=len(first),
         n_second=len(second_change),
-        change_first=_mean(first),
-        change_second=_mean(second_change),
-        difference=_mean(first) - _mean(second_change),
+        change_first=_mean_or_nan(first),
+        change_second=_mean_or_nan(second_change),
+        difference=_mean_or_nan(first) - _mean_or_nan(second_change),
         **test,
-        improved_first=_mean(better[~of_second].astype(np.float64)),
-        improved_second=_mean(better[of_second].astype(np.float64)),
+        improved_first=_mean_or_nan(better[~of_second].astype(np.float64)),
+        improved_second=_mean_or_nan(better[of_second].astype(np.float64)),
         p_improved=proportions_test(better[~of_second].sum(), len(first), better[of_second].sum(), len(second_change)),
-        baseline_difference=_mean(start[~of_second]) - _mean(start[of_second]),
+        baseline_difference=_mean_or_nan(start[~of_second]) - _mean_or_nan(start[of_second]),
         p_baseline=_two_sample_t_test(
             start[~of_second], start[of_second], level, size, equal_variances=equal_variances
         )["p"],
@@ -264,5 +264,5 @@ def _two_sample_t_test(
     return dict(zip(("low", "high", "t", "df", "p"), map(float, values), strict=True))
 
 
-def _mean(values: FloatArray) -> float:
+def _mean_or_nan(values: FloatArray) -> float:
     return float(values.mean()) if len(values) else float("nan")

@@ -126,21 +126,21 @@ class BettingState:
     @property
     def refuted(self) -> BoolArray:
         """Whether a series' bounds contradict each other: chance (probability <= alpha) or non-random order."""
-        (least, most), (below, above) = self._possible(), (self.floor[0], 1.0 - self.floor[1])
-        is_refuted: BoolArray = (below > above) | (below > most) | (above < least)
+        (smallest, largest), (below, above) = self._possible_means(), (self.floor[0], 1.0 - self.floor[1])
+        is_refuted: BoolArray = (below > above) | (below > largest) | (above < smallest)
         return is_refuted
 
     @property
     def lower(self) -> FloatArray:
         """Lower bound of each series' mean, non-decreasing (where refuted: the smallest possible mean)."""
-        least = self._possible()[0]
-        return self._scaled(np.where(self.refuted, least, np.maximum(self.floor[0], least)))
+        least = self._possible_means()[0]
+        return self._to_scale(np.where(self.refuted, least, np.maximum(self.floor[0], least)))
 
     @property
     def upper(self) -> FloatArray:
         """Upper bound of each series' mean, non-increasing (where refuted: the largest possible mean)."""
-        most = self._possible()[1]
-        return self._scaled(np.where(self.refuted, most, np.minimum(1.0 - self.floor[1], most)))
+        largest = self._possible_means()[1]
+        return self._to_scale(np.where(self.refuted, largest, np.minimum(1.0 - self.floor[1], largest)))
 
     def update(self, x: FloatArray | float) -> BettingState:
         """Return the state after one more value of each series; NaN where a series has none this time.
@@ -149,7 +149,7 @@ class BettingState:
         >>> state.lower.tolist(), state.upper.tolist()
         ([5.0], [5.0])
         """
-        unit = self._unit(np.atleast_1d(np.asarray(x, dtype=np.float64)))
+        unit = self._to_unit(np.atleast_1d(np.asarray(x, dtype=np.float64)))
         present = np.isfinite(unit)
         value = np.where(present, unit, 0.0)
         at_left, at_right = _update_capital(self, value, present)
@@ -159,14 +159,14 @@ class BettingState:
         floor = np.maximum(self.floor, _lowest_candidate(at_left, at_right, 2.0 / self.alpha))
         return replace(self, t=t, total=total, squares=squares, at_left=at_left, at_right=at_right, floor=floor)
 
-    def _possible(self) -> tuple[FloatArray, FloatArray]:
+    def _possible_means(self) -> tuple[FloatArray, FloatArray]:
         """Return the smallest and the largest mean that the remaining values allow."""
         return self.total / self.population, (self.total + (self.population - self.t)) / self.population
 
-    def _scaled(self, unit: FloatArray) -> FloatArray:
+    def _to_scale(self, unit: FloatArray) -> FloatArray:
         return np.clip(self.low + (self.high - self.low) * unit, self.low, self.high)
 
-    def _unit(self, x: FloatArray) -> FloatArray:
+    def _to_unit(self, x: FloatArray) -> FloatArray:
         if x.shape != self.t.shape:
             raise OptionError(f"x has shape {x.shape}; give one value for each of the {len(self.t)} series")
         bad = np.flatnonzero((x < self.low) | (x > self.high))
@@ -262,10 +262,10 @@ def _update_capital(state: BettingState, value: FloatArray, present: BoolArray) 
     left_over = np.maximum(state.population - state.t, 1.0)
     grid = state.at_right.shape[-1]
     ends = np.arange(1, grid + 1) / grid
-    seen = np.stack([state.total, state.t - state.total])[..., None]
+    observed = np.stack([state.total, state.t - state.total])[..., None]
     # The conditional mean m_t at the right end, the largest of the cell, limits the bet to c / m_t. A cell with
     # negative m_t is impossible; its bet is not limited, and no factor falls below 1.
-    mean = ((state.population / left_over)[:, None] * ends) - seen / left_over[:, None]
+    mean = ((state.population / left_over)[:, None] * ends) - observed / left_over[:, None]
     bet = MAX_LOSS_SHARE / np.maximum(mean, (MAX_LOSS_SHARE / wish)[:, None])
     bet *= present[:, None]
     factor = np.stack([value, 1.0 - value])[..., None] - mean
@@ -281,9 +281,9 @@ def _lowest_candidate(at_left: FloatArray, at_right: FloatArray, rich: float) ->
     """Return the smallest candidate that is not rejected, by the chord of log capital in its cell."""
     cell = np.argmax(at_right < rich, axis=-1)[..., None]
     with np.errstate(divide="ignore", invalid="ignore"):  # capital that underflowed to 0 rejects nothing
-        left, right = (np.log(np.take_along_axis(capital, cell, axis=-1)) for capital in (at_left, at_right))
-        over = left - math.log(rich)
-        share = np.where(over > 0.0, over / (left - right), 0.0)
+        log_left, log_right = (np.log(np.take_along_axis(capital, cell, axis=-1)) for capital in (at_left, at_right))
+        over = log_left - math.log(rich)
+        share = np.where(over > 0.0, over / (log_left - log_right), 0.0)
     return np.asarray((cell + share)[..., 0] / at_right.shape[-1])
 
 
@@ -320,10 +320,10 @@ def asymptotic_sequence(
         raise OptionError(f"t is {t}; it counts values seen, at least 1 and at most the population ({population})")
     if not np.all((r > 0.0) | np.isnan(r)):
         raise OptionError(f"rho is {rho}; it must be > 0, for instance tune_rho(sd, target)")
-    rest = np.ones_like(sizes) if population is None else 1.0 - sizes / population
+    unseen_share = np.ones_like(sizes) if population is None else 1.0 - sizes / population
     gained = sizes * (np.asarray(sd_t, dtype=np.float64) * r) ** 2
-    clock = gained / np.where(rest > 0.0, rest, 1.0)  # at t = N the half width is 0 for any clock
-    half = rest * np.sqrt(2.0 * (clock + 1.0) * (0.5 * np.log1p(clock) - math.log(alpha))) / (sizes * r)
+    clock = gained / np.where(unseen_share > 0.0, unseen_share, 1.0)  # at t = N the half width is 0 for any clock
+    half = unseen_share * np.sqrt(2.0 * (clock + 1.0) * (0.5 * np.log1p(clock) - math.log(alpha))) / (sizes * r)
     return ConfidenceSequence(lower=mean_t - half, upper=mean_t + half)
 
 
@@ -339,10 +339,10 @@ def tune_rho(sd: FloatArray | float, target: int, level: float = 0.95, populatio
     alpha = error_rate(level)
     if target < 1 or (population is not None and target >= population):
         raise OptionError(f"target is {target}; choose at least 1 and fewer than all of the population ({population})")
-    rest = 1.0 if population is None else 1.0 - target / population
+    unseen_share = 1.0 if population is None else 1.0 - target / population
     y = -float(special.lambertw(-(alpha**2) / math.e, k=-1).real) - 1.0
     spread = np.asarray(sd, dtype=np.float64)
-    rho: FloatArray = np.sqrt(y * rest / target) / np.where(spread > 0.0, spread, np.nan)
+    rho: FloatArray = np.sqrt(y * unseen_share / target) / np.where(spread > 0.0, spread, np.nan)
     return rho
 
 

@@ -36,15 +36,15 @@ def corpus_bleu(
         k = 1.0 if smooth_value is None else smooth_value
         added = np.concatenate([[0.0], np.full(order - 1, k)])
         correct, total = correct + added, total + added
-    seen = np.logical_and.accumulate(total > 0, axis=-1)
-    none = (correct == 0) & seen
+    has_length = np.logical_and.accumulate(total > 0, axis=-1)
+    none = (correct == 0) & has_length
     instead = {
         "exp": 0.5 ** np.cumsum(none, axis=-1),
         "floor": np.full(correct.shape, 0.1 if smooth_value is None else smooth_value),
     }.get(smooth, np.zeros(correct.shape))
     with np.errstate(divide="ignore", invalid="ignore"):
-        precision = np.where(seen, np.where(none, instead, correct) / total, 0.0)
-        used = np.maximum(seen.sum(axis=-1), 1) if effective else np.full(seen.shape[:-1], order)
+        precision = np.where(has_length, np.where(none, instead, correct) / total, 0.0)
+        used = np.maximum(has_length.sum(axis=-1), 1) if effective else np.full(has_length.shape[:-1], order)
         within = np.arange(order) < used[..., None]
         # sacrebleu's logarithm of 0
         logs = np.where(precision > 0, np.log(100 * precision), -9999999999.0)
@@ -103,7 +103,7 @@ def corpus_sign_counts(
     samples.
 
     >>> edits = np.array([[[0.0, 4], [2, 4]], [[1, 4], [2, 4]]])
-    >>> corpus_sign_counts([edits], [lambda sums: -corpus_ter(sums)], 100).share()
+    >>> corpus_sign_counts([edits], [lambda sums: -corpus_ter(sums)], 100).share_ahead()
     array([[1.]])
     """
     if len(statistics) != len(scores) or not statistics:

@@ -100,9 +100,9 @@ def _kendall_of_rows(x: FloatArray, y: FloatArray, variant: KendallVariant) -> F
     return np.asarray(np.clip(result, -1.0, 1.0), dtype=np.float64)
 
 
-def _comparison_signs(left: FloatArray, right: FloatArray) -> np.ndarray:
+def _comparison_signs(a: FloatArray, b: FloatArray) -> np.ndarray:
     """Return the sign of left - right by comparison: 0 for NaN, and defined for infinities."""
-    return np.subtract(left > right, left < right, dtype=np.int8)
+    return np.subtract(a > b, a < b, dtype=np.int8)
 
 
 def kendall_with_target(values: FloatArray, target: FloatArray, variant: KendallVariant = "c") -> FloatArray:

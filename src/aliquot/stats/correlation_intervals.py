@@ -88,7 +88,7 @@ def _mean_interval(values: FloatArray, confidence: float) -> IntervalEnds:
     return max(-1.0, float(defined.mean() - half)), min(1.0, float(defined.mean() + half))
 
 
-def _influence(x: FloatArray, y: FloatArray, *, ranks: bool) -> FloatArray:
+def _influence_values(x: FloatArray, y: FloatArray, *, ranks: bool) -> FloatArray:
     """Return the influence of each cell on its row's correlation, 0 where missing; NaN for undefined rows."""
     if ranks:
         x, y = rank_rows(x), rank_rows(y)
@@ -108,12 +108,12 @@ def _influence(x: FloatArray, y: FloatArray, *, ranks: bool) -> FloatArray:
 
 
 def _pooled_influence(metric: FloatArray, human: FloatArray, *, ranks: bool) -> FloatArray:
-    cells = _influence(metric.reshape(1, -1), human.reshape(1, -1), ranks=ranks)
+    cells = _influence_values(metric.reshape(1, -1), human.reshape(1, -1), ranks=ranks)
     return np.asarray(cells.reshape(metric.shape).sum(axis=1), dtype=np.float64)
 
 
 def _system_influence(metric: FloatArray, human: FloatArray, *, ranks: bool) -> FloatArray:
     """Return the influence function of the mean of the systems' correlations; undefined ones are left out."""
-    rows = _influence(metric.T, human.T, ranks=ranks)
+    rows = _influence_values(metric.T, human.T, ranks=ranks)
     defined = np.isfinite(rows).all(axis=1)
     return np.asarray(rows[defined].sum(axis=0) / max(1, int(defined.sum())), dtype=np.float64)

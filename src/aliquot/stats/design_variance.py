@@ -133,7 +133,7 @@ def merge_singleton_strata(stratum: IntArray) -> IntArray:
     return replace[codes]
 
 
-def degrees_of_freedom(units: FloatArray, most: float) -> float:
+def degrees_of_freedom(units: FloatArray, maximum: float) -> float:
     """Return Satterthwaite degrees of freedom of the variances, pooled over systems.
 
     About n for normal units, far fewer for heavy-tailed scores such as MQM penalties: 2 n / (kurtosis - 1), the
@@ -147,13 +147,13 @@ def degrees_of_freedom(units: FloatArray, most: float) -> float:
     second = (units**2).sum(axis=0)
     varies = second > 0  # neither 0 nor NaN
     if n < 4 or not varies.any():
-        return max(1.0, most)
+        return max(1.0, maximum)
     kurtosis = (n * (units**4).sum(axis=0)[varies] / second[varies] ** 2).mean()
-    return float(_satterthwaite(np.asarray(kurtosis), n, most))
+    return float(_satterthwaite(np.asarray(kurtosis), n, maximum))
 
 
 def pair_degrees_of_freedom(
-    units: FloatArray, most: float | FloatArray, counts: FloatArray | None = None
+    units: FloatArray, maximum: float | FloatArray, counts: FloatArray | None = None
 ) -> FloatArray:
     """Return degrees of freedom of the difference of every two systems, as `degrees_of_freedom` of one.
 
@@ -174,9 +174,9 @@ def pair_degrees_of_freedom(
     varies = second > 1e-12 * (second_alone[:, None] + second_alone[None, :])
     kurtosis = np.where(varies, n * fourth / np.where(varies, second, 1.0) ** 2, 1.0)
     enough = varies & (n >= 4)
-    return np.where(enough, _satterthwaite(kurtosis, np.maximum(n, 4.0), most), np.maximum(1.0, most))
+    return np.where(enough, _satterthwaite(kurtosis, np.maximum(n, 4.0), maximum), np.maximum(1.0, maximum))
 
 
-def _satterthwaite(kurtosis: FloatArray, n: FloatArray | int, most: FloatArray | float) -> FloatArray:
+def _satterthwaite(kurtosis: FloatArray, n: FloatArray | int, maximum: FloatArray | float) -> FloatArray:
     corrected = ((n + 1) * (kurtosis - 3.0) + 6) * (n - 1) / ((n - 2) * (n - 3))
-    return np.clip(2.0 * n / np.maximum(2.0 + corrected, 1e-9), 2.0, np.maximum(2.0, most))
+    return np.clip(2.0 * n / np.maximum(2.0 + corrected, 1e-9), 2.0, np.maximum(2.0, maximum))

@@ -39,13 +39,13 @@ class _DocumentLayout:
     document: IntArray  # of each item
     position: IntArray  # of each item in its document
 
-    def draw(self, is_drawn: BoolArray, probability: FloatArray) -> ItemDraw:
+    def order_sample(self, is_drawn: BoolArray, probability: FloatArray) -> ItemDraw:
         """Return the sample in the order of the population."""
         everywhere = np.empty(len(self.order))
         everywhere[self.order] = probability
         return ItemDraw(np.sort(self.order[is_drawn]), everywhere)
 
-    def covered(self, documents: IntArray, starts: IntArray, lengths: IntArray) -> BoolArray:
+    def cover_items(self, documents: IntArray, starts: IntArray, lengths: IntArray) -> BoolArray:
         """Return which items lie in at least one of the runs."""
         first = self.offsets[documents] + starts
         size = len(self.order) + 1
@@ -106,7 +106,7 @@ def draw_whole_documents(documents: IntArray, n_items: float, seed: Seed, max_le
     is_drawn = np.zeros(len(allowed), dtype=np.bool_)
     is_drawn[longest_first] = _decide_documents(layout.lengths[longest_first].tolist(), n_items, rng)
     pi = np.where(allowed, n_items / max(available, 1), 0.0)
-    return layout.draw(is_drawn[layout.document], pi[layout.document])
+    return layout.order_sample(is_drawn[layout.document], pi[layout.document])
 
 
 def _decide_documents(lengths: list[int], budget: float, rng: np.random.Generator) -> list[bool]:
@@ -161,8 +161,8 @@ def draw_fixed_snippets(
         p = _run_probability(n_items, len(layout.order), int((tiles * run).sum()))
         owner, starts = _list_runs(layout.lengths, run, tiles, rng)
         documents_drawn = systematic_sample(np.full(len(owner), p), rng)
-        is_drawn = layout.covered(owner[documents_drawn], starts[documents_drawn], run[owner[documents_drawn]])
-        return layout.draw(is_drawn, 0.5 * (np.minimum(1.0, p * covers[0]) + np.minimum(1.0, p * covers[1])))
+        is_drawn = layout.cover_items(owner[documents_drawn], starts[documents_drawn], run[owner[documents_drawn]])
+        return layout.order_sample(is_drawn, 0.5 * (np.minimum(1.0, p * covers[0]) + np.minimum(1.0, p * covers[1])))
     n_runs = np.minimum(tiles, required_runs(layout.lengths, n_items, length, per_document))
     front, back = (_in_a_run(cover, tiles[layout.document], n_runs[layout.document]) for cover in covers)
     inside = 0.5 * (front + back)
@@ -171,7 +171,7 @@ def draw_fixed_snippets(
         np.full(len(run), p), rng, _fewest_first(group_sums(layout.document, inside), rng)
     )
     owner, starts = _draw_runs(documents_drawn, layout.lengths, run, tiles, n_runs, rng)
-    return layout.draw(layout.covered(owner, starts, run[owner]), p * inside)
+    return layout.order_sample(layout.cover_items(owner, starts, run[owner]), p * inside)
 
 
 def required_runs(lengths: IntArray, n_items: float, length: int = 10, per_document: int = 1) -> int:
@@ -280,10 +280,10 @@ def draw_budgeted_snippets(documents: IntArray, share: float, seed: Seed, placem
     run = shorter.copy()
     run[systematic_sample(longer, rng, order=rng.permutation(len(run)))] += 1
     starts = _draw_starts(layout.lengths, run, placement, rng)
-    is_drawn = layout.covered(np.arange(len(run)), starts, run)
+    is_drawn = layout.cover_items(np.arange(len(run)), starts, run)
     chance = longer[layout.document]
     cover = [_cover_probability(layout, shorter + extra, placement) for extra in (0, 1)]
-    return layout.draw(is_drawn, (1.0 - chance) * cover[0] + chance * cover[1])
+    return layout.order_sample(is_drawn, (1.0 - chance) * cover[0] + chance * cover[1])
 
 
 def _draw_starts(lengths: IntArray, run: IntArray, placement: Placement, rng: np.random.Generator) -> IntArray:

@@ -92,8 +92,8 @@ def kmo(correlation: FloatArray) -> tuple[float, FloatArray]:
     partial = np.where(off, (inverse / np.outer(scale, scale)) ** 2, 0.0)
     total = squared.sum(axis=0) + partial.sum(axis=0)
     single = np.divide(squared.sum(axis=0), total, out=np.full(size, np.nan), where=total > 0)
-    whole = float(total.sum())
-    return float(squared.sum() / whole) if whole > 0 else float("nan"), single
+    total_square = float(total.sum())
+    return float(squared.sum() / total_square) if total_square > 0 else float("nan"), single
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +151,7 @@ def ml_factors(correlation: FloatArray, n: int, factors: int, *, rotation: str =
     if np.linalg.eigvalsh(correlation)[0] < 1e-10:
         raise OptionError("the correlation matrix is singular: one variable is determined by the others; leave it out")
     loadings, unique, converged = _extract_factors(correlation, factors)
-    fit = _discrepancy(correlation, loadings, unique)
+    fit = _likelihood_discrepancy(correlation, loadings, unique)
     df = factor_degrees_of_freedom(size, factors)
     statistic = max(0.0, (n - 1 - (2 * size + 5) / 6 - 2 * factors / 3) * fit)
     pattern, between = promax(loadings, rotation)
@@ -206,14 +206,14 @@ def _extract_factors(correlation: FloatArray, factors: int) -> tuple[FloatArray,
 def _profile_discrepancy(unique: FloatArray, correlation: FloatArray, factors: int) -> tuple[float, FloatArray]:
     """Return the discrepancy of the best loadings for these uniquenesses, and its gradient."""
     values, vectors = np.linalg.eigh(correlation / np.sqrt(np.outer(unique, unique)))
-    rest = values[: len(unique) - factors]
+    unexplained = values[: len(unique) - factors]
     scaled = vectors[:, ::-1][:, :factors] * np.sqrt(np.maximum(values[::-1][:factors] - 1, 0.0))
     loadings = np.sqrt(unique)[:, None] * scaled
     gradient = ((loadings**2).sum(axis=1) + unique - np.diag(correlation)) / unique**2
-    return float((rest - np.log(rest)).sum() - len(rest)), gradient
+    return float((unexplained - np.log(unexplained)).sum() - len(unexplained)), gradient
 
 
-def _discrepancy(correlation: FloatArray, loadings: FloatArray, unique: FloatArray) -> float:
+def _likelihood_discrepancy(correlation: FloatArray, loadings: FloatArray, unique: FloatArray) -> float:
     implied = loadings @ loadings.T + np.diag(unique)
     trace = float(np.trace(np.linalg.solve(implied, correlation)))
     return float(np.linalg.slogdet(implied)[1] - np.linalg.slogdet(correlation)[1]) + trace - len(correlation)

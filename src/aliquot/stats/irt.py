@@ -79,19 +79,19 @@ def fit_irt(scores: FloatArray, *, max_iterations: int = 1000) -> IRTFit:
     # Many small steps: threads cost six times what they save.
     with threadpool_limits(limits=1, user_api="blas"):
         outcome = minimize(
-            _objective,
+            _negative_log_posterior,
             _initial_values(problem),
             args=(problem,),
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": max_iterations, "maxfun": 10 * max_iterations, **_OPTIMISER},
         )
-    ability, difficulty, log_disc, logit_feas = _unpack(np.asarray(outcome.x, dtype=np.float64), problem)
+    ability, difficulty, log_disc, logit_feas = _unpack_parameters(np.asarray(outcome.x, dtype=np.float64), problem)
     return IRTFit(
-        ability=_scatter(ability, systems),
-        difficulty=_scatter(difficulty, items),
-        discrimination=_scatter(np.exp(log_disc), items),
-        feasibility=_scatter(expit(logit_feas), items),
+        ability=_scatter_values(ability, systems),
+        difficulty=_scatter_values(difficulty, items),
+        discrimination=_scatter_values(np.exp(log_disc), items),
+        feasibility=_scatter_values(expit(logit_feas), items),
         noise=problem.precision**-0.5,
         loss=float(outcome.fun),
         converged=bool(outcome.success),
@@ -129,9 +129,9 @@ def _validate_scores(scores: FloatArray, max_iterations: int) -> BoolArray:
     systems = int(present.any(axis=0).sum())
     if systems < 2:
         raise OptionError(f"scores has {systems} system(s) with scores; item response theory compares at least 2")
-    seen = scores[present]
-    if is_constant(seen):
-        raise OptionError(f"scores are all {seen[0]:g}; nothing tells items apart, choose a score that varies")
+    observed = scores[present]
+    if is_constant(observed):
+        raise OptionError(f"scores are all {observed[0]:g}; nothing tells items apart, choose a score that varies")
     return present
 
 
@@ -169,16 +169,18 @@ def _clipped_logit(share: FloatArray) -> FloatArray:
     return np.asarray(logit(np.clip(share, 0.02, 0.98)), dtype=np.float64)
 
 
-def _unpack(point: FloatArray, problem: _IRTProblem) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _unpack_parameters(
+    point: FloatArray, problem: _IRTProblem
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Split the optimiser's vector into ability, difficulty, log discrimination, logit feasibility."""
     items, systems = problem.scores.shape
     ability, difficulty, log_disc, logit_feas = np.split(point, systems + items * np.arange(3))
     return ability * problem.ability_unit, difficulty, log_disc, logit_feas
 
 
-def _objective(point: FloatArray, problem: _IRTProblem) -> tuple[float, FloatArray]:
+def _negative_log_posterior(point: FloatArray, problem: _IRTProblem) -> tuple[float, FloatArray]:
     """Negative log posterior and its gradient."""
-    ability, difficulty, log_disc, logit_feas = _unpack(point, problem)
+    ability, difficulty, log_disc, logit_feas = _unpack_parameters(point, problem)
     slope, ceiling = np.exp(log_disc)[:, None], expit(logit_feas)[:, None]
     distance = ability - difficulty[:, None]
     logistic = expit(slope * distance)
@@ -204,7 +206,7 @@ def _objective(point: FloatArray, problem: _IRTProblem) -> tuple[float, FloatArr
     return float(0.5 * (problem.precision * np.vdot(error, error) + prior)), gradient
 
 
-def _scatter(values: FloatArray, where: BoolArray) -> FloatArray:
+def _scatter_values(values: FloatArray, where: BoolArray) -> FloatArray:
     """Scatter fitted values to their indices, NaN elsewhere."""
     full = np.full(where.shape, np.nan)
     full[where] = values

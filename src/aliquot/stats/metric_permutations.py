@@ -88,12 +88,12 @@ def _mean_correlations(plain: list[FloatArray], signed: list[FloatArray]) -> Swa
     """Return mean correlations over groups of A' and B' for pairs of metrics, from sums (groups x swaps x metrics)."""
     swaps, metrics = signed[0].shape[1:]
     results = np.full((2, swaps, metrics * (metrics - 1) // 2), np.nan)
-    done = 0
+    start = 0
     for first in range(metrics - 1):
-        rest = slice(first + 1, metrics)
-        middle = [0.5 * (sums[..., first, None] + sums[..., rest]) for sums in plain]
-        half = [0.5 * (sums[..., first, None] - sums[..., rest]) for sums in signed]
-        columns = slice(done, done + metrics - 1 - first)
+        later = slice(first + 1, metrics)
+        middle = [0.5 * (sums[..., first, None] + sums[..., later]) for sums in plain]
+        half = [0.5 * (sums[..., first, None] - sums[..., later]) for sums in signed]
+        columns = slice(start, start + metrics - 1 - first)
         # Relative to the sums of A and B: those of A' may be rounding.
         floor = _MIN_VARIANCE * middle[1] + np.finfo(np.float64).tiny
         for result, combine in zip(results, (np.add, np.subtract), strict=True):
@@ -104,7 +104,7 @@ def _mean_correlations(plain: list[FloatArray], signed: list[FloatArray]) -> Swa
             np.copyto(r, 0.0, where=flat)
             count = len(r) - flat.sum(axis=0)
             np.divide(r.sum(axis=0), count, out=result[:, columns], where=count > 0)
-        done = columns.stop
+        start = columns.stop
     return results[0], results[1]
 
 
@@ -240,7 +240,7 @@ class _DifferenceSums:
 
 def _difference_sums(products: _PairProducts, s: FloatArray, t: FloatArray, pairs: Pairs) -> _DifferenceSums:
     """Compute the sums from products of systems a and b and their signs (s, t), swaps x items."""
-    (first, second), x, y, own = pairs, products.x, products.y, products.own
+    (first, second), x, y, products_own = pairs, products.x, products.y, products.own
 
     def split(plain: FloatArray, signed: FloatArray) -> SwappedValues:
         """Return the mean over A and B, and half the signed difference."""
@@ -249,11 +249,11 @@ def _difference_sums(products: _PairProducts, s: FloatArray, t: FloatArray, pair
     total = split((x - y).sum(axis=0), s @ x - t @ y)
     # The even part has (1 + s t) (A_a A_b + B_a B_b) + (1 - s t) (A_a B_b + B_a A_b), the odd one the rest; what
     # belongs to a single metric is taken with the squares.
-    lone = s @ x**2 + t @ y**2 - (s + t) @ own
+    lone = s @ x**2 + t @ y**2 - (s + t) @ products_own
     size, odd = split((x**2 + y**2).sum(axis=0), lone)
     changed = np.flatnonzero((s != t).any(axis=1))
     odd[changed] -= 0.5 * ((s - t)[changed] @ products.differences)
-    together = own.sum(axis=0) + _signed_sums(s * t, own)
+    together = products_own.sum(axis=0) + _signed_sums(s * t, products_own)
     even = together.take(first, axis=1)
     even += together.take(second, axis=1)
     even -= _signed_sums(s * t, products.sums)
@@ -271,11 +271,11 @@ def _signed_sums(signs: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def _p_values(sums: _DifferenceSums, sign: float) -> FloatArray:
-    (shared, own), (even, odd) = sums.total, sums.squares
+    (shared, own_sums), (even, odd) = sums.total, sums.squares
     squares = even + sign * odd
     # Swaps can make two systems equal. Sum and squares are then rounding, and z must be near 0.
     np.maximum(squares, 100 * _MIN_VARIANCE * sums.size + np.finfo(np.float64).tiny, out=squares)
-    z = -shared - sign * own
+    z = -shared - sign * own_sums
     z /= np.sqrt(squares, out=squares)
     return np.asarray(ndtr(z, out=z), dtype=np.float64)
 

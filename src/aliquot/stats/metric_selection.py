@@ -82,15 +82,15 @@ def forward_selection(
     residual, r2, selected = cells.target, 0.0, list[int]()
     steps, refused = list[ForwardStep](), None
     while len(selected) < min(limit or cells.x.shape[1], cells.x.shape[1]):
-        rest = [k for k in range(cells.x.shape[1]) if k not in selected]
-        best = int(np.argmin([_residual_squares(sums, [*selected, k]) for k in rest]))
-        residual_after = _cross_fitted_residual(cells, split, sums, [*selected, rest[best]])
-        step = _forward_step(cells, rest[best], residual, residual_after, r2, total)
+        candidates = [k for k in range(cells.x.shape[1]) if k not in selected]
+        best = int(np.argmin([_residual_squares(sums, [*selected, k]) for k in candidates]))
+        residual_after = _cross_fitted_residual(cells, split, sums, [*selected, candidates[best]])
+        step = _forward_step(cells, candidates[best], residual, residual_after, r2, total)
         if step.gain < least * step.se or step.gain <= 0:
             refused = step
             break
         residual, r2 = residual_after, step.r2
-        selected.append(rest[best])
+        selected.append(candidates[best])
         steps.append(step)
     return ForwardSelection(tuple(steps), refused, len(cells.target), items, min(folds, items))
 
@@ -141,7 +141,7 @@ def _fold_sums(cells: _Cells, split: IntArray, ridge: float) -> _FoldSums:
     """Compute sums over all folds but one, centred on those folds' own system means, as `pooled_ridge` does."""
     systems, k = int(cells.system.max()) + 1, cells.x.shape[1]
     grams, products = [], []
-    own: list[tuple[FloatArray, FloatArray, float]] = []
+    fold_parts: list[tuple[FloatArray, FloatArray, float]] = []
     x_totals, y_totals = np.zeros((int(split.max()) + 1, systems, k)), np.zeros((int(split.max()) + 1, systems))
     for fold in range(int(split.max()) + 1):
         train = split[cells.item] != fold
@@ -150,10 +150,10 @@ def _fold_sums(cells: _Cells, split: IntArray, ridge: float) -> _FoldSums:
         grams.append(x.T @ x / systems + ridge * np.eye(k))
         products.append(x.T @ y / systems)
         x, y, system = cells.x[~train], cells.target[~train], cells.system[~train]
-        own.append((x.T @ x, x.T @ y, float(y @ y)))
+        fold_parts.append((x.T @ x, x.T @ y, float(y @ y)))
         np.add.at(x_totals[fold], system, x)
         y_totals[fold] = np.bincount(system, y, minlength=systems)
-    own_gram, own_product, own_square = (np.stack(part) for part in zip(*own, strict=True))
+    own_gram, own_product, own_square = (np.stack(part) for part in zip(*fold_parts, strict=True))
     return _FoldSums(
         np.stack(grams),
         np.stack(products),
@@ -166,7 +166,7 @@ def _fold_sums(cells: _Cells, split: IntArray, ridge: float) -> _FoldSums:
     )
 
 
-def _slopes(sums: _FoldSums, metrics: list[int]) -> FloatArray:
+def _fit_slopes(sums: _FoldSums, metrics: list[int]) -> FloatArray:
     """Return slopes of some metrics for each fold, from the other folds."""
     gram = sums.gram[:, metrics][:, :, metrics]
     # Without ridge, collinear metrics leave slopes unidentified; the smallest are taken.
@@ -176,7 +176,7 @@ def _slopes(sums: _FoldSums, metrics: list[int]) -> FloatArray:
 
 def _residual_squares(sums: _FoldSums, metrics: list[int]) -> float:
     """Return the sum of squares of `_cross_fitted_residual`: |y - Xb|^2 by fold, less that of system means."""
-    slopes = _slopes(sums, metrics)
+    slopes = _fit_slopes(sums, metrics)
     cross = np.einsum("fk,fk->", slopes, sums.own_product[:, metrics])
     square = np.einsum("fk,fkl,fl->", slopes, sums.own_gram[:, metrics][:, :, metrics], slopes)
     totals = (sums.y_totals - np.einsum("fsk,fk->fs", sums.x_totals[:, :, metrics], slopes)).sum(axis=0)
@@ -185,7 +185,7 @@ def _residual_squares(sums: _FoldSums, metrics: list[int]) -> float:
 
 def _cross_fitted_residual(cells: _Cells, split: IntArray, sums: _FoldSums, metrics: list[int]) -> FloatArray:
     """Return residuals of the target for cross-fitted slopes, centred by system."""
-    slopes = _slopes(sums, metrics)
+    slopes = _fit_slopes(sums, metrics)
     predicted = np.einsum("ck,ck->c", cells.x[:, metrics], slopes[split[cells.item]])
     return centre_by_group(cells.system, cells.target - predicted)
 
@@ -196,15 +196,15 @@ def _forward_step(
     saved = np.bincount(cells.item, before**2 - after**2)
     return ForwardStep(
         metric=metric,
-        alone=_correlation(cells.x[:, metric], cells.target),
-        rho=_correlation(centre_by_group(cells.system, cells.target - after), cells.target),
+        alone=_centred_correlation(cells.x[:, metric], cells.target),
+        rho=_centred_correlation(centre_by_group(cells.system, cells.target - after), cells.target),
         r2=r2_before + float(saved.sum()) / total,
         gain=float(saved.sum()) / total,
         se=float(np.sqrt(len(saved) * saved.var(ddof=1))) / total,
     )
 
 
-def _correlation(x: FloatArray, y: FloatArray) -> float:
+def _centred_correlation(x: FloatArray, y: FloatArray) -> float:
     """Return the correlation of centred scores."""
     scale = float(np.sqrt((x @ x) * (y @ y)))
     return float(x @ y) / scale if scale > 0 else float("nan")

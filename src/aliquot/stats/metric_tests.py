@@ -181,8 +181,8 @@ def _draw_signs(
 ) -> Iterator[FloatArray]:
     """Yield random signs of the cells, swaps x items x systems."""
     items, systems = size
-    for done in range(0, permutations, _BLOCK):
-        block = min(_BLOCK, permutations - done)
+    for start in range(0, permutations, _BLOCK):
+        block = min(_BLOCK, permutations - start)
         if swap == "cells":
             yield _draw_coins(rng, (block, items, systems))
             continue

@@ -30,7 +30,9 @@ class MissingnessTest:
     p: FloatArray
 
 
-def missingness_test(covariate: FloatArray, present: BoolArray, asked: BoolArray, units: IntArray) -> MissingnessTest:
+def missingness_test(
+    covariate: FloatArray, present: BoolArray, requested: BoolArray, units: IntArray
+) -> MissingnessTest:
     """Test each column (n x M arrays; `units` codes the independent unit of each row).
 
     >>> x = np.arange(40.0)[:, None]
@@ -38,7 +40,7 @@ def missingness_test(covariate: FloatArray, present: BoolArray, asked: BoolArray
     >>> round(float(found.difference[0]), 2), bool(found.p[0] < 1e-4)
     (-1.73, True)
     """
-    usable = asked & np.isfinite(covariate)
+    usable = requested & np.isfinite(covariate)
     observed, missing = usable & present, usable & ~present
     tested = (observed.sum(axis=0) >= MIN_CELLS) & (missing.sum(axis=0) >= MIN_CELLS)
     count = np.maximum(usable.sum(axis=0), 1)
@@ -67,7 +69,7 @@ def _count_units(cells: BoolArray, units: IntArray) -> FloatArray:
     return counts
 
 
-def cochran_q_test(present: BoolArray, asked: BoolArray) -> float:
+def cochran_q_test(present: BoolArray, requested: BoolArray) -> float:
     """Return the p-value of equal missingness of all columns, given each row's number of present cells.
 
     >>> present = np.ones((30, 3), dtype=bool)
@@ -75,11 +77,11 @@ def cochran_q_test(present: BoolArray, asked: BoolArray) -> float:
     >>> cochran_q_test(present, np.full_like(present, True)) < 1e-5
     True
     """
-    n_asked = asked.sum(axis=1).astype(np.float64)
-    n_present = (present & asked).sum(axis=1).astype(np.float64)
+    n_asked = requested.sum(axis=1).astype(np.float64)
+    n_present = (present & requested).sum(axis=1).astype(np.float64)
     mixed = (n_present > 0) & (n_present < n_asked)
     n_asked, n_present = n_asked[mixed, None], n_present[mixed, None]
-    observed, expected = (present & asked)[mixed].astype(np.float64), asked[mixed].astype(np.float64)
+    observed, expected = (present & requested)[mixed].astype(np.float64), requested[mixed].astype(np.float64)
     excess = (observed - expected * n_present / n_asked).sum(axis=0)
     factor = n_present * (n_asked - n_present) / (n_asked * (n_asked - 1))
     covariance = np.diag((factor * expected).sum(axis=0)) - (factor * expected / n_asked).T @ expected

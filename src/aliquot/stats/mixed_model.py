@@ -108,16 +108,17 @@ def cell_covariance(residual: FloatArray, weight: FloatArray) -> FloatArray:
     mean = np.divide(product, shared, out=np.zeros_like(product), where=shared > 0)
     n = np.diag(counts)
     variance = np.where(n > 1, np.diag(mean) * n / np.maximum(n - 1, 1), np.nan)
+    covariance: FloatArray
     if (counts == counts[0, 0]).all():
-        whole: FloatArray = mean * counts[0, 0] / max(counts[0, 0] - 1.0, 1.0)
-        return whole
+        covariance = mean * counts[0, 0] / max(counts[0, 0] - 1.0, 1.0)
+        return covariance
     scale = np.sqrt(np.outer(np.diag(mean), np.diag(mean)))
     common = item_share(residual, weight)
     own_weight = counts / (counts + _PRIOR_PAIRS)
     correlation = (
         own_weight * np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0) + (1 - own_weight) * common
     )
-    covariance: FloatArray = np.clip(correlation, -1.0, 1.0) * np.sqrt(np.outer(variance, variance))
+    covariance = np.clip(correlation, -1.0, 1.0) * np.sqrt(np.outer(variance, variance))
     np.fill_diagonal(covariance, variance)
     return covariance
 

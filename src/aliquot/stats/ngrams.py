@@ -63,7 +63,7 @@ def clipped_matches(symbols: IntArray, lengths: IntArray, order: int) -> FloatAr
     if symbols.size:
         grams = _sorted_ngrams(symbols, lengths, order)
         for k in range(order):
-            _add_matches(matches[k], *grams.shared(k + 1))
+            _add_matches(matches[k], *grams.find_shared(k + 1))
     diagonal = np.arange(width)
     matches[:, :, diagonal, diagonal] = ngram_totals(lengths, order)
     return matches
@@ -89,12 +89,12 @@ class _SortedNgrams:
     words: list[_PackedWords]
     places: list[_BitField]
 
-    def field(self, index: int, rows: IntArray | BoolArray) -> IntArray:
+    def read_field(self, index: int, rows: IntArray | BoolArray) -> IntArray:
         place = self.places[index]
         mask = np.uint64((1 << place.bits) - 1)
         return ((self.words[place.word][rows] >> np.uint64(place.shift)) & mask).view(np.int64)
 
-    def starts(self, index: int) -> IntArray:
+    def find_starts(self, index: int) -> IntArray:
         """Return where the fields up to and including `index` differ from those of the previous n-gram."""
         place = self.places[index]
         prefix = self.words[place.word] >> np.uint64(place.shift)
@@ -105,16 +105,16 @@ class _SortedNgrams:
             changed[1:] |= earlier[1:] != earlier[:-1]
         return np.flatnonzero(changed)
 
-    def shared(self, k: int) -> tuple[IntArray, IntArray, IntArray]:
+    def find_shared(self, k: int) -> tuple[IntArray, IntArray, IntArray]:
         """Return the n-grams of `k` symbols that occur more than once in their item.
 
         Their items (ascending), counts, and the columns of their texts in the same order.
         """
-        starts = self.starts(k)
+        starts = self.find_starts(k)
         sizes = np.diff(starts, append=self.words[0].size)
         # A zero symbol is padding behind the end of a text: no n-gram of this order.
-        repeated = (sizes > 1) & (self.field(k, starts) > 0)
-        return self.field(0, starts[repeated]), sizes[repeated], self.field(-1, np.repeat(repeated, sizes))
+        repeated = (sizes > 1) & (self.read_field(k, starts) > 0)
+        return self.read_field(0, starts[repeated]), sizes[repeated], self.read_field(-1, np.repeat(repeated, sizes))
 
 
 def _sorted_ngrams(symbols: IntArray, lengths: IntArray, order: int) -> _SortedNgrams:
@@ -164,8 +164,8 @@ def _add_matches(matches: FloatArray, item: IntArray, sizes: IntArray, columns: 
     """Add the matches of the n-grams of one order to `matches` (items x texts x texts), in place."""
     for groups, counts in _count_tables(sizes, columns, matches.shape[1]):
         _add_products(matches, item[groups], counts > 0)
-        most = counts.max(axis=0)
-        _add_products(matches, np.repeat(item[groups], most - 1), _further_levels(counts, most))
+        maxima = counts.max(axis=0)
+        _add_products(matches, np.repeat(item[groups], maxima - 1), _further_levels(counts, maxima))
 
 
 def _add_products(matches: FloatArray, item: IntArray, indicators: BoolArray) -> None:
@@ -190,15 +190,15 @@ def _count_tables(sizes: IntArray, columns: IntArray, width: int) -> Iterator[tu
         yield groups, np.bincount(cells, minlength=width * n).reshape(width, n)
 
 
-def _further_levels(counts: IntArray, most: IntArray) -> BoolArray:
-    """Mark for each n-gram the texts with at least two, three, ..., `most` occurrences.
+def _further_levels(counts: IntArray, maxima: IntArray) -> BoolArray:
+    """Mark for each n-gram the texts with at least two, three, ..., `maxima` occurrences.
 
     With "at least once" this makes min a product: min(x, y) is the number of levels that both x and y reach.
 
     >>> _further_levels(np.array([[3, 1], [2, 0]]), np.array([3, 1])).tolist()
     [[True, True], [True, False]]
     """
-    often = most > 1
-    repeats = most[often] - 1
+    often = maxima > 1
+    repeats = maxima[often] - 1
     level = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats) + 1
     return np.repeat(counts[:, often], repeats, axis=1) > level

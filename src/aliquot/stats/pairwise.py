@@ -166,12 +166,12 @@ _SAMPLES_PER_BLOCK = 250
 
 
 def random_spa(
-    scores: FloatArray, n: int, seed: Seed = 0, *, error: float = 3e-4, most: int = 20_000
+    scores: FloatArray, n: int, seed: Seed = 0, *, error: float = 3e-4, max_samples: int = 20_000
 ) -> ExpectedAccuracy:
     """Return the expected analytic soft pairwise accuracy of a simple random sample of n items (section 6).
 
-    Samples are drawn until the standard error of the mean is at most `error`, at least 500 and at most `most`. Scores
-    must be complete. One matrix product gives the sums of a block of samples.
+    Samples are drawn until the standard error of the mean is at most `error`, at least 500 and at most `max_samples`.
+    Scores must be complete. One matrix product gives the sums of a block of samples.
 
     >>> scores = np.random.default_rng(0).normal(size=(60, 3)) + np.arange(3)
     >>> found = random_spa(scores, 12)
@@ -186,7 +186,7 @@ def random_spa(
     difference = pair_differences(scores)
     terms, pairs = np.hstack([difference, difference**2]), difference.shape[1]
     values = np.empty(0)
-    while len(values) < most:
+    while len(values) < max_samples:
         keys = rng.random((_SAMPLES_PER_BLOCK, len(scores)))
         member = (keys <= np.partition(keys, n - 1, axis=1)[:, n - 1 : n]).astype(np.float64)
         sums = member @ terms
@@ -355,12 +355,12 @@ def sign_flip_p(values: FloatArray, seed: Seed = 0) -> FloatArray:
         signs = 1.0 - 2.0 * ((np.arange(1 << k)[:, None] >> np.arange(k)) & 1)
         sums = np.abs(signs @ x[active[:, column], column])
         p[column] = (sums >= total[column] - tolerance[column]).mean()
-    many = np.flatnonzero(count > _MAX_EXACT_SIGNS)
-    if len(many):
-        x = x[active[:, many].any(axis=1)][:, many]
-        rng, reached = np.random.default_rng(seed), np.zeros(len(many))
+    long = np.flatnonzero(count > _MAX_EXACT_SIGNS)
+    if len(long):
+        x = x[active[:, long].any(axis=1)][:, long]
+        rng, reached = np.random.default_rng(seed), np.zeros(len(long))
         for block in row_blocks(_FLIPS, len(x), _CHUNK):
             signs = rng.choice([-1.0, 1.0], size=(block.stop - block.start, len(x)))
-            reached += (np.abs(signs @ x) >= total[many] - tolerance[many]).sum(axis=0)
-        p[many] = (reached + 1.0) / (_FLIPS + 1.0)
+            reached += (np.abs(signs @ x) >= total[long] - tolerance[long]).sum(axis=0)
+        p[long] = (reached + 1.0) / (_FLIPS + 1.0)
     return p

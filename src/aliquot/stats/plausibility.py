@@ -53,17 +53,17 @@ def _count_outside(distinct: FloatArray, counts: IntArray) -> int:
 
 def _is_outside(distinct: FloatArray, counts: IntArray) -> bool:
     """Return whether the largest of sorted distinct values is a code or a typing error."""
-    top, rest, weights = float(distinct[-1]), distinct[:-1], counts[:-1]
-    gap, width = top - rest[-1], rest[-1] - rest[0]
-    middle = rest[np.searchsorted(np.cumsum(weights), weights.sum() / 2)]
-    reach = rest[-1] - middle
+    top, inner, weights = float(distinct[-1]), distinct[:-1], counts[:-1]
+    gap, width = top - inner[-1], inner[-1] - inner[0]
+    middle = inner[np.searchsorted(np.cumsum(weights), weights.sum() / 2)]
+    reach = inner[-1] - middle
     # Penalties and counts are concentrated at 0 and have long tails: only large codes stand out.
-    piled = rest[0] * rest[-1] >= 0 and weights[rest == 0].sum() > 0.1 * weights.sum()
+    piled = inner[0] * inner[-1] >= 0 and weights[inner == 0].sum() > 0.1 * weights.sum()
     if top in MISSING_CODES or -top in MISSING_CODES:
         if gap >= width and (abs(top) >= 88 or not piled):
             return True
         # -1 on a scale of 0 and more (here: 1 above scores of 0 and less). Scales of -1, 0, 1 are common.
-        if -top in MISSING_CODES and top > 0 and rest[-1] <= 0 and width > 2:
+        if -top in MISSING_CODES and top > 0 and inner[-1] <= 0 and width > 2:
             return True
     rare = counts[-1] <= max(1.0, _MAX_SLIPS * counts.sum())
     return bool(rare and not piled and reach > 0 and top - middle > _MIN_RATIO * reach)
@@ -72,15 +72,15 @@ def _is_outside(distinct: FloatArray, counts: IntArray) -> bool:
 # -- Copies and reversed scores ----------------------------------------------------------------------------------------
 
 
-def is_rescaled_copy(values: FloatArray, other: FloatArray) -> bool:
+def is_rescaled_copy(values: FloatArray, reference: FloatArray) -> bool:
     """Return whether a score is a linear transform of another one, up to a few values.
 
     >>> scores = np.random.default_rng(0).normal(size=50)
     >>> is_rescaled_copy(2 * scores + 1, scores), is_rescaled_copy(scores + 0.1, np.abs(scores))
     (True, False)
     """
-    shared = np.isfinite(values) & np.isfinite(other)
-    x, y = values[shared], other[shared]
+    shared = np.isfinite(values) & np.isfinite(reference)
+    x, y = values[shared], reference[shared]
     if len(np.unique(x)) < 5 or len(np.unique(y)) < 5:
         return False
     # The line through two quantiles is robust to a few corrected values.
@@ -125,18 +125,20 @@ def find_reversed_scores(scores: Sequence[FloatArray], people: FloatArray | None
         if correlation < -_MIN_REVERSED[0] and error < -_MIN_Z:
             reversed_scores.append(ReversedScore(index, correlation, with_people=True))
         elif target is None or correlation < 0:
-            others = count - is_present
-            rest = np.where(others > 0, (total - np.where(is_present, values, 0.0)) / np.maximum(others, 1), np.nan)
-            correlation, error = _clustered_correlation(values, rest)
+            other_count = count - is_present
+            other_means = np.where(
+                other_count > 0, (total - np.where(is_present, values, 0.0)) / np.maximum(other_count, 1), np.nan
+            )
+            correlation, error = _clustered_correlation(values, other_means)
             if correlation < -_MIN_REVERSED[1] and error < -_MIN_Z:
                 reversed_scores.append(ReversedScore(index, correlation, with_people=False))
     return reversed_scores
 
 
-def _clustered_correlation(values: FloatArray, other: FloatArray) -> tuple[float, float]:
+def _clustered_correlation(values: FloatArray, reference: FloatArray) -> tuple[float, float]:
     """Return the correlation of centred values and its z over items; NaN for few items."""
-    shared = np.isfinite(values) & np.isfinite(other)
-    x, y = np.where(shared, values, 0.0), np.where(shared, other, 0.0)
+    shared = np.isfinite(values) & np.isfinite(reference)
+    x, y = np.where(shared, values, 0.0), np.where(shared, reference, 0.0)
     products, size = (x * y).sum(axis=1), float(np.sqrt((x**2).sum() * (y**2).sum()))
     error = float(np.sqrt((products**2).sum()))
     if shared.any(axis=1).sum() < _MIN_ITEMS or size <= 0 or error <= 0:

@@ -51,7 +51,7 @@ def two_sample_size(delta: Number, sd: Number, alpha: Number = 0.05, power: Numb
     low = np.where(_t_power(low, effect, level) < target, low, _MIN_JUDGMENTS)
     # The t test needs about z^2 / 4 more than the normal one, and more for small sizes.
     high = _bracket_from_above(lambda n: _t_power(n, effect, level), low, low + 2.0, target, solvable)
-    size = _bisect(lambda n: _t_power(n, effect, level), low, high, target)
+    size = _bisect_power(lambda n: _t_power(n, effect, level), low, high, target)
     size = np.where(_t_power(np.full_like(low, _MIN_JUDGMENTS), effect, level) >= target, _MIN_JUDGMENTS, size)
     return np.where(solvable, size, np.where(start == 0, _MIN_JUDGMENTS, start))
 
@@ -71,7 +71,7 @@ def two_sample_detectable(n: Number, sd: Number, alpha: Number = 0.05, power: Nu
     high = _bracket_from_above(
         lambda effect: _t_power(size, effect, level), np.zeros_like(start), 2 * start, target, solvable
     )
-    effect = _bisect(lambda effect: _t_power(size, effect, level), np.zeros_like(start), high, target)
+    effect = _bisect_power(lambda effect: _t_power(size, effect, level), np.zeros_like(start), high, target)
     return np.asarray(effect * _validate_sd(sd), dtype=np.float64)
 
 
@@ -168,7 +168,7 @@ def _bracket_from_above(
     return high
 
 
-def _bisect(
+def _bisect_power(
     power: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray, target: FloatArray
 ) -> FloatArray:
     """Bisect for the point where the increasing power reaches the target."""

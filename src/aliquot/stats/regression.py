@@ -293,14 +293,14 @@ def _find_reasons(counts: FloatArray, x: FloatArray) -> list[str]:
     reasons, basis = [], np.zeros((len(x), 0))
     for column in range(x.shape[1]):
         length = float(np.linalg.norm(x[:, column]))
-        rest = x[:, column] - basis @ (basis.T @ x[:, column])
+        residual = x[:, column] - basis @ (basis.T @ x[:, column])
         if length <= _ROUNDING * max(1.0, float(np.abs(counts[:, column]).max(initial=0.0))):
             reasons.append("never occurs" if not counts[:, column].any() else "never varies")
-        elif float(np.linalg.norm(rest)) <= _ROUNDING**0.5 * length:
+        elif float(np.linalg.norm(residual)) <= _ROUNDING**0.5 * length:
             reasons.append("is determined by the others")
         else:
             reasons.append("")
-            basis = np.column_stack([basis, rest / np.linalg.norm(rest)])
+            basis = np.column_stack([basis, residual / np.linalg.norm(residual)])
     return reasons
 
 

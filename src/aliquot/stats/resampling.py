@@ -223,7 +223,7 @@ class SignCounts:
     joint: FloatArray | None
     trials: IntArray  # trials of each batch
 
-    def share(self) -> FloatArray:
+    def share_ahead(self) -> FloatArray:
         """Return P(first system ahead) over all trials: tables x pairs."""
         return np.asarray(self.plus.sum(axis=0) / self.trials.sum(), dtype=np.float64)
 
@@ -262,7 +262,7 @@ def bootstrap_sign_counts(
     wins are counted jointly with theirs.
 
     >>> scores = np.array([[[2.0, 1.0], [1.0, 3.0], [4.0, 1.0]]])
-    >>> bootstrap_sign_counts(scores, 1000, seed=1).share().round(2)  # of the 27 draws 17 are won, 3 are ties
+    >>> bootstrap_sign_counts(scores, 1000, seed=1).share_ahead().round(2)  # of the 27 draws 17 are won, 3 are ties
     array([[0.68]])
     """
     validate_scores(scores, "tables x items x systems")

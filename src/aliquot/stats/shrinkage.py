@@ -149,28 +149,30 @@ class Forecast:
         covariance: FloatArray = (self.units * self.mass[:, None]).T @ self.units * scale
         return covariance
 
-    def scaled(self, factor: float) -> Forecast:
+    def scale_variance(self, factor: float) -> Forecast:
         """Return the forecast with variances multiplied by a factor."""
         return Forecast(self.units * np.sqrt(factor), self.mass, self.population, self.n)
 
     def freedom(self) -> float:
         """Return the degrees of freedom of the variances of means, pooled over systems (as `degrees_of_freedom`)."""
-        kurtosis = _kurtosis(self.units, self.mass)
+        kurtosis = _weighted_kurtosis(self.units, self.mass)
         defined = np.isfinite(kurtosis)
-        return float(self._freedom(kurtosis[defined].mean())) if defined.any() else self._most
+        return float(self._pool_freedom(kurtosis[defined].mean())) if defined.any() else self._most
 
     def pair_freedom(self) -> FloatArray:
         """Return the degrees of freedom of every difference of two systems, M x M."""
-        kurtosis = np.array([_kurtosis(self.units[:, [a]] - self.units, self.mass) for a in range(self.units.shape[1])])
+        kurtosis = np.array(
+            [_weighted_kurtosis(self.units[:, [a]] - self.units, self.mass) for a in range(self.units.shape[1])]
+        )
         return np.where(
-            np.isfinite(kurtosis), self._freedom(np.where(np.isfinite(kurtosis), kurtosis, 3.0)), self._most
+            np.isfinite(kurtosis), self._pool_freedom(np.where(np.isfinite(kurtosis), kurtosis, 3.0)), self._most
         )
 
     @property
     def _most(self) -> float:
         return max(2.0, self.n - 1.0)
 
-    def _freedom(self, kurtosis: FloatArray) -> FloatArray:
+    def _pool_freedom(self, kurtosis: FloatArray) -> FloatArray:
         """Return 2 n / (kurtosis - 1), the kurtosis corrected for small samples (Joanes and Gill 1998, G2)."""
         n0 = len(self.units)
         if n0 < 4:
@@ -179,7 +181,7 @@ class Forecast:
         return np.clip(2.0 * self.n / np.maximum(2.0 + excess, 1e-9), 2.0, self._most)
 
 
-def _kurtosis(units: FloatArray, mass: FloatArray) -> FloatArray:
+def _weighted_kurtosis(units: FloatArray, mass: FloatArray) -> FloatArray:
     """Return the weighted kurtosis of each column about 0; NaN for a constant column."""
     share = mass / mass.sum()
     second = share @ units**2
@@ -245,13 +247,13 @@ def draw_true_means(values: FloatArray, covariance: FloatArray, draws: int, rng:
     return means
 
 
-def cap_covariance(covariance: FloatArray, known: FloatArray) -> FloatArray:
-    """Return the covariance capped at `known` in every direction.
+def cap_covariance(covariance: FloatArray, limit: FloatArray) -> FloatArray:
+    """Return the covariance capped at `limit` in every direction.
 
     >>> cap_covariance(np.diag([1.0, 4.0]), np.diag([2.0, 2.0])).round(9).tolist()
     [[1.0, 0.0], [0.0, 2.0]]
     """
-    half, share, axes = _relative_eigenvalues(covariance, known)
+    half, share, axes = _relative_eigenvalues(covariance, limit)
     cut: FloatArray = half @ (axes * share) @ axes.T @ half
     return cut
 
@@ -267,7 +269,7 @@ def combine_covariances(first: FloatArray, second: FloatArray) -> FloatArray:
 
 
 def extend_estimates(
-    truth: FloatArray, values: FloatArray, known: FloatArray, covariance: FloatArray, draws: FloatArray
+    truth: FloatArray, values: FloatArray, known_covariance: FloatArray, covariance: FloatArray, draws: FloatArray
 ) -> FloatArray:
     """Draw estimates after more items of the same set, given the truth and the present estimates (draws x M).
 
@@ -279,16 +281,16 @@ def extend_estimates(
     >>> float(x[0, 0].round(9))
     2.25
     """
-    half, share, axes = _relative_eigenvalues(covariance, known)
+    half, share, axes = _relative_eigenvalues(covariance, known_covariance)
     back = np.linalg.pinv(half, hermitian=True)
-    seen, noise = (truth - values) @ back @ axes, draws @ axes
-    final: FloatArray = values + ((1 - share) * seen + np.sqrt(share * (1 - share)) * noise) @ axes.T @ half
+    observed, noise = (truth - values) @ back @ axes, draws @ axes
+    final: FloatArray = values + ((1 - share) * observed + np.sqrt(share * (1 - share)) * noise) @ axes.T @ half
     return final
 
 
-def _relative_eigenvalues(covariance: FloatArray, known: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the symmetric root of `known`, and shares of it (0 to 1) that remain along orthogonal axes."""
-    values, vectors = np.linalg.eigh(known)
+def _relative_eigenvalues(covariance: FloatArray, limit: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the symmetric root of `limit`, and shares of it (0 to 1) that remain along orthogonal axes."""
+    values, vectors = np.linalg.eigh(limit)
     values = np.where(values > 1e-12 * max(float(values.max(initial=0.0)), 1e-300), values, 0.0)
     half = (vectors * np.sqrt(values)) @ vectors.T
     inverse = (vectors * np.divide(1.0, np.sqrt(values), out=np.zeros_like(values), where=values > 0)) @ vectors.T

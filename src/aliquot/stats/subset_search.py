@@ -83,11 +83,11 @@ def knapsack(
     (array([1, 2]), 10.0, True)
     """
     _validate_knapsack(utility, cost, budget, time_limit, gap)
-    if _fits(cost, budget):
+    if _fits_budget(cost, budget):
         return _build_result(np.arange(len(cost)), utility, cost, bound=0.0)
     free = np.flatnonzero(cost == 0)
     open_items = np.flatnonzero((cost > 0) & (cost <= budget * (1 + _SLACK)) & (utility > 0))
-    if _fits(cost[open_items], budget):
+    if _fits_budget(cost[open_items], budget):
         return _build_result(np.concatenate([free, open_items]), utility, cost, bound=0.0)
     with np.errstate(over="ignore"):
         ratio = utility[open_items] / cost[open_items]
@@ -108,7 +108,7 @@ def _validate_knapsack(utility: FloatArray, cost: FloatArray, budget: float, tim
             raise OptionError(f"{name} is {value}; give a number of at least 0")
 
 
-def _fits(cost: FloatArray, budget: float) -> bool:
+def _fits_budget(cost: FloatArray, budget: float) -> bool:
     return math.fsum(cost) <= budget * (1 + _SLACK)
 
 
@@ -135,25 +135,25 @@ def _solve_ranked(
     """
     capacity, deadline = budget * (1 + _SLACK), monotonic() + time_limit
     relaxed = _solve_relaxation(utility, cost, capacity)
-    chosen = _greedy(cost, budget * (1 + _SLACK / 2))
+    chosen = _take_greedily(cost, budget * (1 + _SLACK / 2))
     for size in _CORE_SIZES:
         value = math.fsum(utility[chosen])
         doubt = relaxed.bound - value
         core = relaxed.by_loss[: np.searchsorted(relaxed.loss, doubt + _ROUNDING * relaxed.bound)]
-        whole = len(core) <= size
+        is_complete = len(core) <= size
         slack = 0.0 if len(core) <= _TINY_CORE else gap * relaxed.bound
         if doubt <= max(slack, _ROUNDING * relaxed.bound) or monotonic() >= deadline:
             break
         core = core[:size]
         fixed = np.setdiff1d(np.arange(relaxed.stop), core, assume_unique=True)
         room, base = capacity - math.fsum(cost[fixed]), math.fsum(utility[fixed])
-        seconds = (deadline - monotonic()) * (1.0 if whole else 0.3)
+        seconds = (deadline - monotonic()) * (1.0 if is_complete else 0.3)
         picked, core_bound = _solve_core(
-            utility[core], cost[core], room, seconds, slack if whole else max(slack, doubt / 10)
+            utility[core], cost[core], room, seconds, slack if is_complete else max(slack, doubt / 10)
         )
         if picked is not None and base + math.fsum(utility[core[picked]]) > value:
             chosen = np.concatenate([fixed, core[picked]])
-        if whole:
+        if is_complete:
             # Solutions outside the core are worth at most the incumbent, those inside at most its bound.
             return chosen, min(relaxed.bound, max(value, base + core_bound))
     return chosen, relaxed.bound
@@ -171,14 +171,14 @@ def _solve_relaxation(utility: FloatArray, cost: FloatArray, capacity: float) ->
     return _Relaxation(stop, math.fsum(utility[:stop]) + room * price, by_loss, loss[by_loss])
 
 
-def _greedy(cost: FloatArray, capacity: float) -> IntArray:
+def _take_greedily(cost: FloatArray, capacity: float) -> IntArray:
     """Take items in order whenever they fit; in runs, so that 100,000 items need a few passes only."""
     runs: list[IntArray] = []
-    rest, room = np.arange(len(cost)), capacity
-    while len(rest := rest[cost[rest] <= room]):
-        run = int(np.searchsorted(np.cumsum(cost[rest]), room, side="right"))
-        runs.append(rest[:run])
-        rest, room = rest[run:], room - math.fsum(cost[rest[:run]])
+    remaining, room = np.arange(len(cost)), capacity
+    while len(remaining := remaining[cost[remaining] <= room]):
+        run = int(np.searchsorted(np.cumsum(cost[remaining]), room, side="right"))
+        runs.append(remaining[:run])
+        remaining, room = remaining[run:], room - math.fsum(cost[remaining[:run]])
     return np.concatenate([np.arange(0), *runs])
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
 from aliquot.stats.correlation import (
     mask_tables_to_common,
@@ -23,6 +22,7 @@ from aliquot.stats.correlation import (
 )
 from aliquot.stats.pairwise import analytic_p, permutation_p, spa
 from aliquot.stats.tied_correlation import MetricTies, kendall_like
+from aliquot.validation import at_least
 
 _DIGITS = 12
 
@@ -157,13 +157,13 @@ def rank_of_best(values: FloatArray, truth: FloatArray) -> FloatArray:
     return np.where(count > 0, (first * ranks).sum(axis=1) / np.maximum(count, 1), np.nan)
 
 
-def dice(one: IntArray, other: IntArray) -> float:
+def dice(first: IntArray, second: IntArray) -> float:
     """Return the Dice coefficient of the best clusters (number 1) of two clusterings.
 
     >>> round(dice(np.array([1, 1, 2]), np.array([1, 2, 2])), 3)
     0.667
     """
-    a, b = one == 1, other == 1
+    a, b = first == 1, second == 1
     size = int(a.sum() + b.sum())
     return 2 * int((a & b).sum()) / size if size else float("nan")
 
@@ -258,8 +258,10 @@ def nested_statistic(statistic: TableStatistic) -> NestedStatistic:
     )
 
 
-def extreme_curves(metric: FloatArray, human: FloatArray, curve: NestedStatistic, fewest: int = 3) -> ExtremeCurves:
-    """Compute a statistic on the N best and the N worst systems, N = all..fewest (HumEval 2022, paper 9).
+def extreme_curves(
+    metric: FloatArray, human: FloatArray, curve: NestedStatistic, min_systems: int = 3
+) -> ExtremeCurves:
+    """Compute a statistic on the N best and the N worst systems, N = all..min_systems (HumEval 2022, paper 9).
 
     A decreasing curve means that the metric separates good from bad systems, but not good ones from each other. Systems
     are ordered by their human mean over all judged cells, equal for all metrics. `curve` returns the statistic of the
@@ -271,13 +273,12 @@ def extreme_curves(metric: FloatArray, human: FloatArray, curve: NestedStatistic
     >>> curves.sizes, curves.top, curves.last
     (array([4, 3]), array([0.8, 0.5]), array([0.8, 0.5]))
     """
-    if fewest < 2:
-        raise OptionError(f"fewest is {fewest}; a correlation needs at least 2 systems")
+    at_least("min_systems", min_systems, 2, "a correlation needs at least 2 systems")
     common, _ = mask_tables_to_common(metric, human)
     means, _ = system_means(human, human)
     shared = np.flatnonzero(~np.isnan(common).all(axis=0))
     order = shared[np.argsort(-means[shared], kind="stable")]
-    sizes = np.arange(len(order), fewest - 1, -1, dtype=np.int64)
+    sizes = np.arange(len(order), min_systems - 1, -1, dtype=np.int64)
     if not len(sizes):
         return ExtremeCurves(sizes, np.empty(0), np.empty(0), order)
     top, last = (curve(metric[:, way], human[:, way])[sizes - 2] for way in (order, order[::-1]))
@@ -297,8 +298,8 @@ def leave_one_system_out(metric: FloatArray, human: FloatArray, statistic: Table
     common, _ = mask_tables_to_common(metric, human)
     without = np.full(metric.shape[1], np.nan)
     for system in np.flatnonzero(~np.isnan(common).all(axis=0)):
-        others = np.arange(metric.shape[1]) != system
-        without[system] = statistic(metric[:, others], human[:, others])
+        kept_columns = np.arange(metric.shape[1]) != system
+        without[system] = statistic(metric[:, kept_columns], human[:, kept_columns])
     defined = without[~np.isnan(without)]
     low, high = (float(defined.min()), float(defined.max())) if len(defined) else (float("nan"), float("nan"))
     return LeaveOneOut(statistic(metric, human), without, low, high)

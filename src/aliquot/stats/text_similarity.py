@@ -114,7 +114,7 @@ _UNSPACED = (
 
 
 @functools.cache
-def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+def _compile_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return patterns of characters of scripts without spaces, and of any script, each with its combining marks."""
     marks = _character_class(((0x0300, 0x036F), *_UNSPACED[:4]), marks=True)
     dense = re.escape(_character_class(_UNSPACED, marks=False))
@@ -140,7 +140,7 @@ def _texts_without_spaces(coded: list[bytes]) -> list[int]:
 
 def _separate_characters(text: str) -> str:
     """Put spaces around each character of a script without spaces, including its marks."""
-    return text if text.isascii() else _patterns()[0].sub(r" \1 ", text)
+    return text if text.isascii() else _compile_patterns()[0].sub(r" \1 ", text)
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
@@ -149,7 +149,7 @@ def word_spans(text: str) -> list[tuple[int, int]]:
     >>> [("I 看书".__getitem__(slice(*span))) for span in word_spans("I 看书")]
     ['I', '看', '书']
     """
-    spans, dense = [], _patterns()[0]
+    spans, dense = [], _compile_patterns()[0]
     for chunk in re.finditer(r"\S+", text):
         position = chunk.start()
         for part in dense.split(chunk.group()):
@@ -160,7 +160,7 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _every_character(text: str) -> str:
-    return " ".join(_patterns()[1].findall(text))
+    return " ".join(_compile_patterns()[1].findall(text))
 
 
 _PLAIN = {str, type(None)}
@@ -200,7 +200,7 @@ def _chunk_items(distinct: list[dict[str, int]], chunk_size: int) -> Iterator[sl
 
 def _mean_over_pairs(distinct: list[dict[str, int]], kind: _SimilarityKind) -> FloatArray:
     """Average over ordered pairs of systems, from similarities of distinct texts."""
-    scores = _similarities([list(systems) for systems in distinct], kind)
+    scores = _compare_items([list(systems) for systems in distinct], kind)
     weight = np.zeros(scores.shape[:2])
     for row, systems in zip(weight, distinct, strict=True):
         row[: len(systems)] = list(systems.values())
@@ -225,20 +225,24 @@ def similarity_to_others(texts: Sequence[Sequence[str | None]]) -> FloatArray:
     means = np.full((len(texts), width), np.nan)
     step = max(1, CHUNK_SIZE // max(1, 2 * width))
     for start in range(0, len(texts), step):
-        rows = [_validate_outputs(item, f"item {start + at}") for at, item in enumerate(texts[start : start + step])]
+        rows = [
+            _validate_outputs(item, f"item {start + offset}") for offset, item in enumerate(texts[start : start + step])
+        ]
         flat = [text for row in rows for text in [*row, *[None] * (width - len(row))]]
         is_present = np.array([text is not None for text in flat]).reshape(len(rows), width)
         symbols, lengths = _spaced_words([text or "" for text in flat])
-        scores = _dice(
+        scores = _score_dice(
             clipped_matches(symbols, lengths.reshape(is_present.shape), 1), lengths.reshape(is_present.shape)
         )
         total = np.einsum("iab,ib->ia", scores, is_present.astype(np.float64)) - np.einsum("iaa->ia", scores)
-        others = is_present.sum(axis=1, keepdims=True) - 1.0
-        means[start : start + len(rows)] = np.where(is_present & (others > 0), total / np.maximum(others, 1.0), np.nan)
+        other_count = is_present.sum(axis=1, keepdims=True) - 1.0
+        means[start : start + len(rows)] = np.where(
+            is_present & (other_count > 0), total / np.maximum(other_count, 1.0), np.nan
+        )
     return means
 
 
-def _similarities(items: list[list[str]], kind: _SimilarityKind) -> FloatArray:
+def _compare_items(items: list[list[str]], kind: _SimilarityKind) -> FloatArray:
     """Compare all texts within each item: items x texts x texts, padded to the widest item."""
     present = np.arange(max(map(len, items), default=0)) < np.array([[len(item)] for item in items])
     lengths = np.zeros(present.shape, dtype=np.int64)
@@ -246,7 +250,7 @@ def _similarities(items: list[list[str]], kind: _SimilarityKind) -> FloatArray:
     return kind.score(clipped_matches(symbols, lengths, kind.order), lengths)
 
 
-def _numbering() -> defaultdict[str, int]:
+def _make_numbering() -> defaultdict[str, int]:
     """Return a dict that numbers its keys from 1 in the order of their first look-up."""
     return defaultdict(itertools.count(1).__next__)
 
@@ -262,7 +266,7 @@ class _TokensOfWords(dict[str, tuple[int, ...]]):
     """Numbered tokens of words, computed on first access."""
 
     def __init__(self) -> None:
-        self.number = _numbering()
+        self.number = _make_numbering()
 
     def __missing__(self, word: str) -> tuple[int, ...]:
         # The tokeniser does not split letters and digits, and it is slow.
@@ -296,7 +300,7 @@ def _number_characters(texts: list[str]) -> _Symbols:
     return np.cumsum(occurs)[points], lengths
 
 
-def _dice(matches: FloatArray, lengths: IntArray) -> FloatArray:
+def _score_dice(matches: FloatArray, lengths: IntArray) -> FloatArray:
     """Compute the Dice coefficient as subset2evaluate does: 1 if either text has no words."""
     hypothesis, reference = lengths[:, :, None], lengths[:, None, :]
     scores = np.ones(matches.shape[1:])
@@ -304,7 +308,7 @@ def _dice(matches: FloatArray, lengths: IntArray) -> FloatArray:
     return scores
 
 
-def _bleu(matches: FloatArray, lengths: IntArray) -> FloatArray:
+def _score_bleu(matches: FloatArray, lengths: IntArray) -> FloatArray:
     """Compute BLEU as sacrebleu's `compute_bleu` does for one sentence, for all pairs.
 
     Orders longer than the hypothesis are left out; the j-th order without a match counts as 1 / 2^j matches.
@@ -319,7 +323,7 @@ def _bleu(matches: FloatArray, lengths: IntArray) -> FloatArray:
     return np.where(matches[0] > 0, 100 * np.exp(brevity + logs.sum(axis=0) / order), 0.0)
 
 
-def _chrf(matches: FloatArray, lengths: IntArray) -> FloatArray:
+def _score_chrf(matches: FloatArray, lengths: IntArray) -> FloatArray:
     """Compute chrF as sacrebleu's `_compute_f_score` does, for all pairs: F2 of mean precision and mean recall.
 
     Means are over the orders that neither text is too short for.
@@ -344,9 +348,9 @@ class _SimilarityKind:
 
 
 _KINDS: dict[str, _SimilarityKind] = {
-    "unigram": _SimilarityKind(word_numbers, 1, _dice),
-    "bleu": _SimilarityKind(_number_tokens, 4, _bleu),
-    "chrf": _SimilarityKind(_number_characters, 6, _chrf),
+    "unigram": _SimilarityKind(word_numbers, 1, _score_dice),
+    "bleu": _SimilarityKind(_number_tokens, 4, _score_bleu),
+    "chrf": _SimilarityKind(_number_characters, 6, _score_chrf),
 }
 
 
@@ -366,7 +370,7 @@ def edit_distances(finals: Sequence[str], outputs: Sequence[str]) -> IntArray:
     if not len(finals):
         return np.zeros(0, dtype=np.int64)
     return np.asarray(
-        process.cpdist(_normalise(finals), _normalise(outputs), scorer=levenshtein.distance), dtype=np.int64
+        process.cpdist(_normalise_texts(finals), _normalise_texts(outputs), scorer=levenshtein.distance), dtype=np.int64
     )
 
 
@@ -376,10 +380,10 @@ def text_lengths(texts: Sequence[str]) -> IntArray:
     >>> text_lengths(["", "cafe\u0301"]).tolist()
     [0, 4]
     """
-    return np.array([len(text) for text in _normalise(texts)], dtype=np.int64)
+    return np.array([len(text) for text in _normalise_texts(texts)], dtype=np.int64)
 
 
-def _normalise(texts: Sequence[str]) -> list[str]:
+def _normalise_texts(texts: Sequence[str]) -> list[str]:
     return [unicodedata.normalize("NFC", text) for text in texts]
 
 

@@ -54,12 +54,12 @@ def pair_blocks(metric: FloatArray, human: FloatArray, least_difference: float =
     parts: list[tuple[FloatArray, IntArray, IntArray]] = []
     n_pairs = 0
     for lag in range(1, metric.shape[1]):
-        change, wanted = metric[:, lag:] - metric[:, :-lag], human[:, lag:] - human[:, :-lag]
+        change, difference = metric[:, lag:] - metric[:, :-lag], human[:, lag:] - human[:, :-lag]
         row = np.broadcast_to(rows, change.shape)
         if not complete:
             is_present = ~np.isnan(change)
-            change, wanted, row = change[is_present], wanted[is_present], row[is_present]
-        parts.append((*_classify_pairs(change.ravel(), wanted.ravel(), metric_tie, human_tie), row.ravel()))
+            change, difference, row = change[is_present], difference[is_present], row[is_present]
+        parts.append((*_classify_pairs(change.ravel(), difference.ravel(), metric_tie, human_tie), row.ravel()))
         n_pairs += change.size
         if n_pairs >= _BLOCK:
             yield _join_blocks(parts)
@@ -88,14 +88,14 @@ def pairs_per_row(values: FloatArray) -> IntArray:
 
 
 def _classify_pairs(
-    change: FloatArray, wanted: FloatArray, metric_tie: float, human_tie: float
+    change: FloatArray, difference: FloatArray, metric_tie: float, human_tie: float
 ) -> tuple[FloatArray, IntArray]:
     gap = np.abs(change)
-    kind = ((change > 0) != (wanted > 0)).view(np.int8) + np.int8(CONCORDANT)
+    kind = ((change > 0) != (difference > 0)).view(np.int8) + np.int8(CONCORDANT)
     tied = gap <= metric_tie
     gap[tied] = 0.0
     kind[tied] = METRIC_TIE
-    kind *= (np.abs(wanted) > human_tie).view(np.int8)  # HUMAN_TIE is 0
+    kind *= (np.abs(difference) > human_tie).view(np.int8)  # HUMAN_TIE is 0
     return gap, kind
 
 
@@ -147,18 +147,18 @@ def kendall_like(
     >>> [round(kendall_like(metric, human, ties).value, 3) for ties in ("discordant", "skip", "half")]
     [0.333, 1.0, 0.667]
     """
-    for name, given, allowed in (
+    for name, policy, allowed in (
         ("metric_ties", metric_ties, get_args(MetricTies)),
         ("human_ties", human_ties, ("skip",)),
         ("average", average, get_args(Averaging)),
     ):
-        if given not in allowed:
-            raise OptionError(f"{name} is {given!r}; give one of {', '.join(allowed)}")
+        if policy not in allowed:
+            raise OptionError(f"{name} is {policy!r}; give one of {', '.join(allowed)}")
     if not least_difference >= 0:
         raise OptionError(f"least_difference is {least_difference}; choose 0 or more")
     metric, human = mask_tables_to_common(metric, human)
     counts = _count_pair_kinds(metric, human, least_difference)
-    values, weights = _coefficients(counts, metric_ties)
+    values, weights = _row_coefficients(counts, metric_ties)
     defined = weights > 0
     if not defined.any():
         value = float("nan")
@@ -186,7 +186,7 @@ def nested_kendall_like(metric: FloatArray, human: FloatArray) -> FloatArray:
     counts, values_by_size = np.zeros((4, len(metric)), dtype=np.int64), []
     for added in _count_by_column(metric, human, 0.0):
         counts += added
-        values, weights = _coefficients(counts, "discordant")
+        values, weights = _row_coefficients(counts, "discordant")
         values_by_size.append(float(values[weights > 0].mean()) if (weights > 0).any() else float("nan"))
     return np.array(values_by_size)
 
@@ -202,7 +202,7 @@ def item_kendall_like(
     if metric_ties not in get_args(MetricTies):
         raise OptionError(f"metric_ties is {metric_ties!r}; give one of {', '.join(get_args(MetricTies))}")
     metric, human = mask_tables_to_common(metric, human)
-    values, weights = _coefficients(_count_pair_kinds(metric, human, least_difference), metric_ties)
+    values, weights = _row_coefficients(_count_pair_kinds(metric, human, least_difference), metric_ties)
     return np.where(weights > 0, values, np.nan)
 
 
@@ -211,8 +211,8 @@ def _count_pair_kinds(metric: FloatArray, human: FloatArray, least_difference: f
     """Count pairs of every kind (4) in every row, as in `pair_blocks`, without listing them."""
     if len(metric) <= _MAX_FEW_ROWS:  # all pairs at once: a step per column would dominate
         first, second = np.triu_indices(metric.shape[1], 1)
-        change, wanted = ((table[:, second] - table[:, first]).T for table in (metric, human))
-        return _count_kinds(change, wanted, *_tie_tolerances(metric, human, least_difference))
+        change, difference = ((table[:, second] - table[:, first]).T for table in (metric, human))
+        return _count_kinds(change, difference, *_tie_tolerances(metric, human, least_difference))
     counts = np.zeros((4, len(metric)), dtype=np.int64)
     for added in _count_by_column(metric, human, least_difference):
         counts += added
@@ -233,18 +233,18 @@ def _tie_tolerances(metric: FloatArray, human: FloatArray, least_difference: flo
     return tie_tolerance(metric), max(slack, least_difference - 2 * slack)
 
 
-def _count_kinds(change: FloatArray, wanted: FloatArray, metric_tie: float, human_tie: float) -> IntArray:
+def _count_kinds(change: FloatArray, difference: FloatArray, metric_tie: float, human_tie: float) -> IntArray:
     """Count pairs of every kind in two tables of differences, pairs x rows."""
-    apart = np.abs(wanted) > human_tie  # False where a score is missing
+    apart = np.abs(difference) > human_tie  # False where a score is missing
     ordered = apart & (np.abs(change) > metric_tie)
-    alike, is_present = ordered & ((change > 0) == (wanted > 0)), ~np.isnan(change)
+    alike, is_present = ordered & ((change > 0) == (difference > 0)), ~np.isnan(change)
     n_present, n_untied, n_ordered, concordant = (
         np.add.reduce(kind.view(np.uint8), axis=0, dtype=np.int64) for kind in (is_present, apart, ordered, alike)
     )
     return np.stack([n_present - n_untied, n_untied - n_ordered, concordant, n_ordered - concordant])
 
 
-def _coefficients(counts: IntArray, metric_ties: MetricTies) -> tuple[FloatArray, FloatArray]:
+def _row_coefficients(counts: IntArray, metric_ties: MetricTies) -> tuple[FloatArray, FloatArray]:
     """Return (C - D) / (C + D) of every row, ties treated by policy, and the weight C + D."""
     concordant, discordant = counts[CONCORDANT].astype(np.float64), counts[DISCORDANT].astype(np.float64)
     if metric_ties != "skip":
@@ -310,9 +310,9 @@ def tie_accuracy(
         return TieAccuracy(float("nan"), float("nan"), epsilon is None, float("nan"), 0, 0)
     weight = np.divide(1.0, pairs * groups, out=np.zeros(len(pairs)), where=pairs > 0)
     if epsilon is None:
-        accuracy, threshold, zero = _calibrate(metric, human, weight)
+        accuracy, threshold, zero = _calibrate_ties(metric, human, weight)
         return TieAccuracy(accuracy, threshold, True, zero, int(pairs.sum()), groups)
-    accuracy, zero = _AccuracySteps(metric, human, weight).at(epsilon)
+    accuracy, zero = _AccuracySteps(metric, human, weight).accuracy_at(epsilon)
     return TieAccuracy(accuracy, float(epsilon), False, zero, int(pairs.sum()), groups)
 
 
@@ -335,9 +335,9 @@ def item_tie_accuracies(metric: FloatArray, human: FloatArray, epsilon: float = 
 
 
 @cache_by_content(128)  # reports show the thresholds, and tests use them
-def _calibrate(metric: FloatArray, human: FloatArray, weight: FloatArray) -> tuple[float, float, float]:
+def _calibrate_ties(metric: FloatArray, human: FloatArray, weight: FloatArray) -> tuple[float, float, float]:
     step = _AccuracySteps(metric, human, weight)
-    return step.calibrated() if pairs_per_row(metric).sum() <= _MAX_SORTED else step.calibrated_in_bins()
+    return step.calibrate_sorted() if pairs_per_row(metric).sum() <= _MAX_SORTED else step.calibrate_in_bins()
 
 
 def _arrange_rows(metric: FloatArray, human: FloatArray, level: PairLevel) -> tuple[FloatArray, FloatArray]:
@@ -365,30 +365,30 @@ class _AccuracySteps:
     human: FloatArray
     weight: FloatArray
 
-    def changes(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+    def iterate_changes(self) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Yield gaps and gains of all pairs."""
         for block in pair_blocks(self.metric, self.human):
             gain = (block.kind == HUMAN_TIE).astype(np.float64) - (block.kind == CONCORDANT)
             yield block.gap, gain * (self.weight[block.row] if len(self.weight) > 1 else self.weight)
 
-    def at(self, epsilon: float) -> tuple[float, float]:
+    def accuracy_at(self, epsilon: float) -> tuple[float, float]:
         """Return the accuracies with ties up to epsilon, and with exact ties only."""
         concordant = tied = equal = 0.0
         threshold = epsilon + tie_tolerance(self.metric)
-        for gap, gain in self.changes():
+        for gap, gain in self.iterate_changes():
             concordant -= np.minimum(gain, 0.0).sum()
             tied += gain[gap <= threshold].sum()
             equal += gain[gap == 0].sum()
         return float(concordant + tied), float(concordant + equal)
 
-    def calibrated(self) -> tuple[float, float, float]:
+    def calibrate_sorted(self) -> tuple[float, float, float]:
         """Return the best accuracy, its threshold, and the accuracy at threshold 0, from all pairs sorted by gap."""
-        gap, gain = (np.concatenate(column) for column in zip(*self.changes(), strict=True))
+        gap, gain = (np.concatenate(column) for column in zip(*self.iterate_changes(), strict=True))
         start = float(-np.minimum(gain, 0.0).sum())
         zero = start + float(gain[gap == 0].sum())
         return *_best_threshold(gap, gain, np.full(len(gap), start), zero, tie_tolerance(self.metric)), zero
 
-    def calibrated_in_bins(self) -> tuple[float, float, float]:
+    def calibrate_in_bins(self) -> tuple[float, float, float]:
         """Return the same for more pairs than fit in memory: bins first, then those that may hold the optimum.
 
         No threshold in a bin exceeds the accuracy below it plus all its gains and none of its losses.
@@ -396,7 +396,7 @@ class _AccuracySteps:
         spread = float(np.nanmax(self.metric) - np.nanmin(self.metric))
         scale = 0.0 if is_constant(self.metric) else (_BINS - 2) / spread
         total, gains, equal = np.zeros(_BINS), np.zeros(_BINS), 0.0
-        for gap, gain in self.changes():
+        for gap, gain in self.iterate_changes():
             number = _bin_numbers(gap, scale)
             total += np.bincount(number, gain, minlength=_BINS)
             gains += np.bincount(number, np.maximum(gain, 0.0), minlength=_BINS)
@@ -404,17 +404,17 @@ class _AccuracySteps:
         start = float((gains - total).sum())
         below = start + np.concatenate([[0.0], np.cumsum(total)])
         hopeful = below[:-1] + gains >= max(start + equal, float(below[1:].max())) - _ACCURACY_ROUNDING
-        gap, gain, number = self._inside(hopeful, scale)
+        gap, gain, number = self._collect_bins(hopeful, scale)
         # The sum up to a gap is that below its bin plus that before it in the bin.
         kept_below = np.concatenate([[0.0], np.cumsum(np.bincount(number, gain, minlength=_BINS))])
         before = below[number] - kept_below[number]
         return *_best_threshold(gap, gain, before, start + equal, tie_tolerance(self.metric)), start + equal
 
-    def _inside(self, hopeful: BoolArray, scale: float) -> tuple[FloatArray, FloatArray, IntArray]:
+    def _collect_bins(self, hopeful: BoolArray, scale: float) -> tuple[FloatArray, FloatArray, IntArray]:
         """Return gaps, gains and bins of the pairs in hopeful bins."""
         low, high = np.flatnonzero(hopeful)[[0, -1]]
         parts = []
-        for gap, gain in self.changes():
+        for gap, gain in self.iterate_changes():
             # A coarse filter by gap avoids computing bins of most pairs.
             near = np.flatnonzero((gap * scale >= low - 1) & (gap * scale <= high + 1))
             number = _bin_numbers(gap[near], scale)

@@ -73,7 +73,7 @@ def variance_components(
     centred = values - group_means(groups, values)[groups]
     table = _output_sums(codes, centred)
     freedom = int(groups.max()) + 1 if system is not None else 1
-    total, within = (float(part[0]) for part in _variances(table.sum(axis=0)[None], freedom))
+    total, within = (float(part[0]) for part in _variances_from_sums(table.sum(axis=0)[None], freedom))
     if not table[:, 4].any():
         raise DataError(
             f"none of the {len(table)} outputs has two judgments, so the annotators' noise cannot be told from the "
@@ -115,7 +115,7 @@ def _output_sums(codes: IntArray, values: FloatArray) -> FloatArray:
     return np.stack([n, total, power, about, n - 1], axis=1)
 
 
-def _variances(sums: FloatArray, freedom: int) -> tuple[FloatArray, FloatArray]:
+def _variances_from_sums(sums: FloatArray, freedom: int) -> tuple[FloatArray, FloatArray]:
     """Return total and within variance from summed statistics (rows x 5); NaN for too few judgments."""
     n, total, power, about, repeats = sums.T
     denominator = np.where(n > freedom, n - freedom, np.nan)
@@ -129,7 +129,7 @@ def _ratio_interval(
     ratios = []
     for rows in row_blocks(replicates, len(table), 1 << 21):
         count = rows.stop - rows.start
-        total, within = _variances(bootstrap_counts(rng, count, len(table), len(table)) @ table, freedom)
+        total, within = _variances_from_sums(bootstrap_counts(rng, count, len(table), len(table)) @ table, freedom)
         between = total - within
         ratios.append(np.divide(total, between, out=np.full(count, np.inf), where=~(between <= ROUNDING * total)))
     return percentile_interval(np.concatenate(ratios), level)
@@ -234,18 +234,18 @@ def list_repeat_choices(
     judgment_cost: float,
     budget: float,
     population: float = np.inf,
-    most: int = MAX_JUDGMENTS,
+    max_judgments: int = MAX_JUDGMENTS,
 ) -> list[RepeatChoice]:
-    """Return every k = 1, 2, ..., `most` that the budget allows for at least one item, with n and variance.
+    """Return every k = 1, 2, ..., `max_judgments` that the budget allows for at least one item, with n and variance.
 
-    >>> choices = list_repeat_choices(4, 9, 0, 1, 60, population=40, most=3)
+    >>> choices = list_repeat_choices(4, 9, 0, 1, 60, population=40, max_judgments=3)
     >>> [(choice.judgments, choice.items, round(choice.variance, 3)) for choice in choices]
     [(1, 40.0, 0.225), (2, 30.0, 0.183), (3, 20.0, 0.25)]
     """
     _validate_costs(item, annotator, item_cost, judgment_cost)
     if not budget > 0:
         raise OptionError(f"budget is {budget}; spend more than 0")
-    k = np.arange(1, most + 1)
+    k = np.arange(1, max_judgments + 1)
     n: FloatArray = np.minimum(population, budget / (item_cost + judgment_cost * k))
     variance = item * (1.0 / n - 1.0 / population) + annotator / (n * k)
     return [

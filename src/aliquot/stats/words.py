@@ -89,9 +89,9 @@ def _word_values(data: bytes, starts: IntArray, stops: IntArray) -> _Values:
         further = every[starts[open_words] + read].astype(np.uint64) & _KEEP[np.minimum(size[open_words] - read, _STEP)]
         merged = codes.astype(np.uint64) << np.uint64(8 * _STEP) | further
         codes = np.unique(merged, return_inverse=True)[1]
-        done = size[open_words] <= read + _STEP
-        values[open_words[done]] = _mark_long_words(codes[done], step)
-        open_words, codes = open_words[~done], codes[~done]
+        is_finished = size[open_words] <= read + _STEP
+        values[open_words[is_finished]] = _mark_long_words(codes[is_finished], step)
+        open_words, codes = open_words[~is_finished], codes[~is_finished]
         if not len(open_words):
             return values
     number = defaultdict[bytes, int](itertools.count().__next__)
