@@ -14,7 +14,7 @@ from campaigns import CAMPAIGNS, population
 from scipy.stats import weightedtau
 
 import aliquot
-from aliquot.sampling.dueling import PairAllocator, PairAsk
+from aliquot.sampling.pair_allocator import PairAllocator, PairAsk
 from aliquot.stats.arrays import FloatArray
 
 LABELS = (

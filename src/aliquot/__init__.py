@@ -24,7 +24,7 @@ _PUBLIC = {
     "select_pool": "aliquot.sampling.pool",
     "Incremental": "aliquot.sampling.active",
     "Allocator": "aliquot.sampling.allocator",
-    "PairAllocator": "aliquot.sampling.dueling",
+    "PairAllocator": "aliquot.sampling.pair_allocator",
     "estimate": "aliquot.estimation.estimate",
     "plan": "aliquot.planning.plan",
     "simulate": "aliquot.simulation.simulate",
@@ -71,8 +71,8 @@ if TYPE_CHECKING:
     from aliquot.report.page import make_report
     from aliquot.sampling.active import Incremental
     from aliquot.sampling.allocator import Allocator
-    from aliquot.sampling.dueling import PairAllocator
     from aliquot.sampling.learn import learn
+    from aliquot.sampling.pair_allocator import PairAllocator
     from aliquot.sampling.pool import select_pool
     from aliquot.sampling.select import select
     from aliquot.simulation.examples import examples

@@ -465,7 +465,7 @@ def complete(rng: np.random.Generator, levels: Iterable[float], judgments: int, 
     data = EvalSet(pl.DataFrame({"id": np.arange(40)}), tuple("ABCDEF"[: len(levels)]), {})
     allocator = Allocator(data, "best", seed=1, **options)
     cells = [(item, system) for item in range(40) for system in range(len(levels))]
-    allocator._resume(set(cells))
+    allocator._replay_asked(set(cells))
     allocator.add(
         [
             (item, data.systems[system], levels[system] + rng.normal(0, 8), f"p{who}")

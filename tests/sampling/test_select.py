@@ -21,7 +21,7 @@ from aliquot import AliquotError, AliquotWarning, EvalSet, Selection
 from aliquot.core.registry import Spec, SpecText, parse_chain, parse_spec
 from aliquot.errors import DataError, NameUnknownError
 from aliquot.sampling.methods import all_methods
-from aliquot.sampling.select import _ask_for_scale, _with_past_scale, select
+from aliquot.sampling.select import _apply_past_scale, _warn_unknown_scale, select
 from aliquot.sampling.summary import _write_notes, summarise_selection
 
 # -- the public name -----------------------------------------------------------------------------------------------
@@ -421,8 +421,8 @@ def test_the_scale_is_asked_for_where_it_matters(method, asks):
     unrated = EvalSet(pl.DataFrame({"id": range(4)}), ("A", "B"))
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        _ask_for_scale(parse_spec(method), unrated)
-        _ask_for_scale(parse_spec(method), replace(unrated, scores={"human": np.ones((4, 2))}, human="human"))
+        _warn_unknown_scale(parse_spec(method), unrated)
+        _warn_unknown_scale(parse_spec(method), replace(unrated, scores={"human": np.ones((4, 2))}, human="human"))
     assert len(told) == asks
 
 
@@ -436,13 +436,13 @@ def test_the_scale_of_earlier_campaigns_is_used_where_nothing_else_says_it():
     )
     unrated = EvalSet(past.items, past.systems)
     spec = parse_spec("pps")
-    found = _with_past_scale(spec, unrated, [past])
+    found = _apply_past_scale(spec, unrated, [past])
     assert found.parameters == {"scale": "penalties"}
-    assert _with_past_scale(spec, past, [past]) is spec
-    assert _with_past_scale(spec, unrated, []) is spec
-    assert _with_past_scale(parse_spec("random"), unrated, [past]).parameters == {}
+    assert _apply_past_scale(spec, past, [past]) is spec
+    assert _apply_past_scale(spec, unrated, []) is spec
+    assert _apply_past_scale(parse_spec("random"), unrated, [past]).parameters == {}
     named = parse_spec("pps:scale=ratings")
-    assert _with_past_scale(named, unrated, [past]) is named
+    assert _apply_past_scale(named, unrated, [past]) is named
     ratings = replace(past, scores={"human": past.scores["human"] + 90.0}, name="other")
     with pytest.raises(AliquotError, match="judged on different scales"):
-        _with_past_scale(spec, unrated, [past, ratings])
+        _apply_past_scale(spec, unrated, [past, ratings])

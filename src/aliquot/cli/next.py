@@ -16,8 +16,8 @@ from aliquot.errors import OptionError, unknown_name
 from aliquot.io.formats import tables
 from aliquot.io.writing import resolve_ending, write_bytes
 from aliquot.sampling.allocator import UNITS, Allocator
-from aliquot.sampling.dueling import PairAllocator
 from aliquot.sampling.next_batch import Batch, add_texts, next_cells, next_pairs
+from aliquot.sampling.pair_allocator import PairAllocator
 
 _how = partial(typer.Option, rich_help_panel="How to decide")
 _ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")

@@ -35,10 +35,10 @@ from aliquot.estimation.sequential import check_sequence_target, noise_of_system
 from aliquot.estimation.targets import JudgingNoise
 from aliquot.io.inputs import DataLike, JudgmentsLike, as_evalset
 from aliquot.sampling.allocator_inputs import (
-    WHO,
+    RATER_COLUMNS,
     Ask,
     CellsLike,
-    Who,
+    Rater,
     budget_in_cells,
     read_answers,
     read_cells,
@@ -124,20 +124,20 @@ class Allocator:
         self._options = {name: value for name, value in locals().items() if name not in ("self", "data")}
         self.data = as_evalset(data)
         scale: Any = protocol_scale
-        for name, value, known in (
+        for name, value, options in (
             ("unit", unit, UNITS),
             ("repeats", repeats, _REPEAT),
             ("scale", scale, _SCALES),
             ("model", model, MODELS),
         ):
-            if value not in known:
-                raise unknown_name(name, value, known)
+            if value not in options:
+                raise unknown_name(name, value, options)
         self._question, self._pairs = read_question(question, self.data)
         self._budget = budget_in_cells(budget, self.data)
         self._spec, self._seed, self._unit, self._repeats = parse_spec(policy), seed, unit, repeats
         self._policy = check_policy(self._spec, self._budget)
-        whole = "document" if unit == "document" else "item"
-        self.order: ItemOrder = draw_item_order(self.data, seed=seed, equal=equal, scale=scale, unit=whole)
+        order_unit = "document" if unit == "document" else "item"
+        self.order: ItemOrder = draw_item_order(self.data, seed=seed, equal=equal, scale=scale, unit=order_unit)
         self._costs = item_costs(self.data, cost)
         names = usable(self.data, None if metrics is None else tuple(metrics)) if model == "mixed" else []
         cells = (self.data.n_items, self.data.n_systems)
@@ -149,7 +149,7 @@ class Allocator:
         self._monitor = self._start_monitor()
         self._ids = self.data.ids  # a list that is made anew at each access
         self.rows = {str(item): row for row, item in enumerate(self._ids)}  # files may write 7 as "7"
-        self.columns = {name: at for at, name in enumerate(self.data.systems)}
+        self.columns = {name: column for column, name in enumerate(self.data.systems)}
         self._asked = np.zeros(self.data.n_systems, dtype=np.int64)  # how far each system went along the order
         self._open: dict[tuple[int, int], Ask] = {}
         self._answers: dict[tuple[int, int], dict[Any, float]] = {}
@@ -164,11 +164,11 @@ class Allocator:
 
     def _new_monitor(self, stack: FloatArray, margin: float | None, alpha: float) -> Monitor:
         features = Features(tuple(self.data.ids), stack) if stack.shape[2] else None
-        asked = "ranking" if self._question == "means" and margin is None else _MONITORED[self._question]
+        monitored = "ranking" if self._question == "means" and margin is None else _MONITORED[self._question]
         return Monitor(
             self.data.systems,
             self.data.n_items,
-            question=asked,  # type: ignore[arg-type]
+            question=monitored,  # type: ignore[arg-type]
             margin=margin,
             alpha=alpha,
             kind="asymptotic",
@@ -192,50 +192,50 @@ class Allocator:
         if k < 1:
             raise OptionError(f"next({k}): ask for at least 1 cell")
         fit = self._model.fit() if self._model.counts.any() else None
-        made: list[Ask] = []
+        asks: list[Ask] = []
         draws = standard_draws([self._seed, 1, len(self._log)], self.data.n_systems)
-        batch: dict[str, FloatArray] = {"beaten": self._beaten().astype(np.float64)}
+        batch: dict[str, FloatArray] = {"beaten": self._beaten_systems().astype(np.float64)}
         rng = np.random.default_rng([self._seed, 2, len(self._log)])
-        while len(made) < k and (self._budget is None or self._spent < self._budget):
+        while len(asks) < k and (self._budget is None or self._spent < self._budget):
             unit = self._next_unit(fit, draws, batch, rng.random())
             self._ended = self._budget is not None and self._spent + len(unit) > self._budget
             if not unit or self._ended:
                 break
-            made += unit
+            asks += unit
             for ask in unit:
-                self._note(ask)
-        return made
+                self._record_ask(ask)
+        return asks
 
-    def _note(self, ask: Ask) -> None:
+    def _record_ask(self, ask: Ask) -> None:
         row, system = self.rows[str(ask.item)], self.columns[ask.system]
         self._log.append({"event": "ask", **vars(ask)})
         self._spent += 1
         self._open[row, system] = ask
         if not ask.repeat:
-            self._reach(system, int(self._place[row]) + 1)
+            self._advance_to(system, int(self._place[row]) + 1)
 
-    def _reach(self, system: int, place: int) -> None:
+    def _advance_to(self, system: int, place: int) -> None:
         """Let a system go along the order up to `place`, and on past cells that were judged before they were asked.
 
         Such answers count from now on. That a cell was judged early has nothing to do with the policy, so the system's
         items are still the beginning of the order.
         """
-        rows, at = self.order.rows, int(self._asked[system])
-        while at < place or (at < len(rows) and (int(rows[at]), system) in self._unasked):
-            cell = (int(rows[at]), system)
+        rows, position = self.order.rows, int(self._asked[system])
+        while position < place or (position < len(rows) and (int(rows[position]), system) in self._unasked):
+            cell = (int(rows[position]), system)
             if cell in self._unasked:
                 self._unasked.remove(cell)
-                self._count(cell)
-            at += 1
-        self._asked[system] = at
+                self._update_model(cell)
+            position += 1
+        self._asked[system] = position
 
     def _next_unit(
         self, fit: CellFit | None, draws: FloatArray, batch: dict[str, FloatArray], uniform: float
     ) -> list[Ask]:
         """One unit by the policy: a cell, an item's cells, or a document's cells of a system."""
         if (self._asked >= self.data.n_items).all():
-            return self._again(fit) if self._repeats == "auto" else []
-        probability = self._policy.probabilities(self._state(fit, draws, batch), self._spec.parameters)
+            return self._repeat_unit(fit) if self._repeats == "auto" else []
+        probability = self._policy.probabilities(self._policy_state(fit, draws, batch), self._spec.parameters)
         if self._unit == "item":
             return self._whole_item()
         likely = np.flatnonzero(probability)  # rounding must not choose a system without a probability
@@ -262,7 +262,7 @@ class Allocator:
             stop += 1
         return [int(row) for row in rows[start:stop] if (int(row), system) not in self._unasked]
 
-    def _state(self, fit: CellFit | None, draws: FloatArray, batch: dict[str, FloatArray]) -> PolicyState:
+    def _policy_state(self, fit: CellFit | None, draws: FloatArray, batch: dict[str, FloatArray]) -> PolicyState:
         m, population = self.data.n_systems, self.data.n_items
         upcoming = self.order.rows[np.minimum(self._asked, population - 1)]
         cost = np.ones(m) if self._costs is None else self._costs[upcoming]
@@ -272,20 +272,20 @@ class Allocator:
             self._asked, population, values, noise, self._question, self._pairs, self._budget, cost, draws, batch
         )
 
-    def _again(self, fit: CellFit | None) -> list[Ask]:
+    def _repeat_unit(self, fit: CellFit | None) -> list[Ask]:
         """All items are judged: judge again the cell with the fewest judgments, of the system that needs it most."""
         if not self._answers:
             return []
-        times = {cell: len(found) for cell, found in self._answers.items()}
-        repeats = {(self.rows[str(e["item"])], self.columns[e["system"]]) for e in self._asks(repeat=True)}
-        fewest = min(times[cell] + (cell in repeats) for cell in times)
+        counts = {cell: len(answers) for cell, answers in self._answers.items()}
+        repeats = {(self.rows[str(e["item"])], self.columns[e["system"]]) for e in self._ask_events(repeat=True)}
+        min_count = min(counts[cell] + (cell in repeats) for cell in counts)
         row, system = min(
-            (cell for cell in times if times[cell] + (cell in repeats) == fewest),
-            key=lambda cell: (-_value(fit, cell[1]), self._place[cell[0]]),
+            (cell for cell in counts if counts[cell] + (cell in repeats) == min_count),
+            key=lambda cell: (-_value_or_zero(fit, cell[1]), self._place[cell[0]]),
         )
         return [Ask(self._ids[row], self.data.systems[system], 1.0, repeat=True)]
 
-    def _asks(self, *, repeat: bool) -> list[dict[str, Any]]:
+    def _ask_events(self, *, repeat: bool) -> list[dict[str, Any]]:
         return [event for event in self._log if event["event"] == "ask" and event["repeat"] == repeat]
 
     # -- answers -------------------------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ class Allocator:
         that knew them before could stop a system just ahead of a bad answer. The same answer twice counts once; an
         annotator's second, different answer to a cell is refused.
         """
-        fresh: dict[tuple[int, int, Who], float] = {}
+        fresh: dict[tuple[int, int, Rater], float] = {}
         for item, system, value, who in read_answers(judgments):
             key = self._known_cell(item, system, value)
             before = fresh.get((*key, who), self._answers.get(key, {}).get(who))
@@ -310,7 +310,7 @@ class Allocator:
             if before is None:
                 fresh[*key, who] = value
         for (row, system_at, who), value in fresh.items():
-            self._take(row, system_at, who, value)
+            self._record_answer(row, system_at, who, value)
 
     def _known_cell(self, item: ItemId, system: str, value: float) -> tuple[int, int]:
         if system not in self.columns:
@@ -321,38 +321,38 @@ class Allocator:
             raise DataError(f"item {item!r}, system '{system}': the score {value} is not a number")
         return self.rows[str(item)], self.columns[system]
 
-    def _take(self, row: int, system: int, who: Who, value: float) -> None:
-        cell, asked = (row, system), bool(self._place[row] < self._asked[system])
-        found = self._answers.setdefault(cell, {})
-        first = not found
-        found[who] = value
-        named = {name: told for name, told in zip(WHO, who, strict=True) if told is not None}
+    def _record_answer(self, row: int, system: int, who: Rater, value: float) -> None:
+        cell, is_asked = (row, system), bool(self._place[row] < self._asked[system])
+        answers = self._answers.setdefault(cell, {})
+        first = not answers
+        answers[who] = value
+        rater = {name: part for name, part in zip(RATER_COLUMNS, who, strict=True) if part is not None}
         self._log.append(
             {
                 "event": "judgment",
                 "item": self._ids[row],
                 "system": self.data.systems[system],
                 "value": value,
-                **named,
-                **({} if asked else {"unasked": True}),
+                **rater,
+                **({} if is_asked else {"unasked": True}),
             }
         )
         self._open.pop(cell, None)
-        if asked:
-            self._count(cell, first=first)
+        if is_asked:
+            self._update_model(cell, first=first)
         else:
             self._unasked.add(cell)
-            self._reach(system, int(self._asked[system]))
+            self._advance_to(system, int(self._asked[system]))
 
-    def _count(self, cell: tuple[int, int], *, first: bool = True) -> None:
+    def _update_model(self, cell: tuple[int, int], *, first: bool = True) -> None:
         """Let an answered cell inform the policy and the monitor, which begins anew where a score has changed."""
-        self._model.set_score(*cell, self._mean(cell))
+        self._model.set_score(*cell, self._cell_mean(cell))
         if first:
             self._cell_order.append(cell)
         else:
             self._monitor_stale = True
 
-    def _mean(self, cell: tuple[int, int]) -> float:
+    def _cell_mean(self, cell: tuple[int, int]) -> float:
         return float(np.mean(list(self._answers[cell].values())))
 
     # -- results -------------------------------------------------------------------------------------------------------
@@ -370,16 +370,16 @@ class Allocator:
                 "item": self._ids[row],
                 "system": self.data.systems[system],
                 "value": value,
-                **dict(zip(WHO, who, strict=True)),
+                **dict(zip(RATER_COLUMNS, who, strict=True)),
             }
-            for (row, system), found in self._answers.items()
+            for (row, system), answers in self._answers.items()
             if (row, system) not in self._unasked
-            for who, value in found.items()
+            for who, value in answers.items()
         ]
         if not rows:
             raise DataError("nothing is judged yet")
         table = pl.DataFrame(rows, infer_schema_length=None)
-        return Judgments(table.drop(name for name in WHO if table[name].null_count() == len(table)))
+        return Judgments(table.drop(name for name in RATER_COLUMNS if table[name].null_count() == len(table)))
 
     @property
     def unasked(self) -> list[tuple[ItemId, str]]:
@@ -425,26 +425,26 @@ class Allocator:
 
     def advice(self) -> Advice:
         """Say what is decided, valid at every look, and whether to stop."""
-        picture = self._confirm(self._asked_for(self._picture()))
+        picture = self._confirm_stop(self._keep_listed_pairs(self._update_picture()))
         out = self._budget is not None and (self._ended or self._spent >= self._budget)
         text = picture.reason
         if out and not picture.stop:
             text = f"stop: the budget of {self._budget} cells is spent; {picture.reason.removeprefix('go on: ')}"
         return Advice(picture, len(self._answers), self._spent, picture.stop or out, text)
 
-    def _picture(self) -> Picture:
+    def _update_picture(self) -> Picture:
         """What the monitor says of all judgments by now."""
         if self._monitor_stale:
             self._monitor, self._cells_fed, self._monitor_stale = self._start_monitor(), 0, False
         waiting = self._cell_order[self._cells_fed :]
         for row, cells in groupby(waiting, key=lambda cell: cell[0]):  # an item's answers that came together
-            scores = {self.data.systems[cell[1]]: self._mean(cell) for cell in cells}
+            scores = {self.data.systems[cell[1]]: self._cell_mean(cell) for cell in cells}
             self._monitor.add(self._ids[row], scores, float(self.order.weight[row]))
         self._cells_fed = len(self._cell_order)
-        self._monitor.noise = self._noise()
+        self._monitor.noise = self._judging_noise()
         return self._monitor.picture()
 
-    def _noise(self) -> JudgingNoise:
+    def _judging_noise(self) -> JudgingNoise:
         """The noise of judging: what is known from elsewhere, or as `estimate` measures it on the answers so far."""
         if self.noise is not None:
             return self.noise
@@ -456,7 +456,7 @@ class Allocator:
             self._noise_at = len(self._log), noise_of_systems(evalset, self.data.systems)
         return self._noise_at[1]
 
-    def _confirm(self, picture: Picture) -> Picture:
+    def _confirm_stop(self, picture: Picture) -> Picture:
         """Before it stops, `estimate` must find the same system alone in front."""
         if not picture.stop or picture.question == "means":
             return picture
@@ -468,19 +468,19 @@ class Allocator:
             return picture
         return picture.confirm(contenders)
 
-    def _beaten(self) -> BoolArray:
+    def _beaten_systems(self) -> BoolArray:
         """Systems that cannot be the best any more, where that is the question; more cells of theirs decide nothing."""
         beaten = np.zeros(self.data.n_systems, dtype=np.bool_)
         if self._question == "best":
-            beaten[[self.columns[pair.b] for pair in self._picture().decided]] = True
+            beaten[[self.columns[pair.b] for pair in self._update_picture().decided]] = True
         return beaten
 
-    def _asked_for(self, picture: Picture) -> Picture:
+    def _keep_listed_pairs(self, picture: Picture) -> Picture:
         """Of listed pairs, the others do not matter."""
         if self._pairs is None:
             return picture
-        wanted = self._pairs > 0
-        pairs = tuple(pair for pair in picture.pairs if wanted[self.columns[pair.a], self.columns[pair.b]])
+        is_listed = self._pairs > 0
+        pairs = tuple(pair for pair in picture.pairs if is_listed[self.columns[pair.a], self.columns[pair.b]])
         return replace(picture, pairs=pairs, stop=all(pair.decided for pair in pairs))
 
     # -- the log -------------------------------------------------------------------------------------------------------
@@ -517,11 +517,11 @@ class Allocator:
         """Take one event of a log as it happened."""
         if event.get("event") == "judgment":
             row, system = self._known_cell(event["item"], event["system"], event["value"])
-            self._take(row, system, (event.get("annotator"), event.get("criterion")), event["value"])
+            self._record_answer(row, system, (event.get("annotator"), event.get("criterion")), event["value"])
         elif event.get("event") == "ask":
             row, system = self._known_cell(event["item"], event["system"], 0.0)
             repeat = bool(event.get("repeat", False))
-            self._note(Ask(self._ids[row], event["system"], event["probability"], repeat))
+            self._record_ask(Ask(self._ids[row], event["system"], event["probability"], repeat))
         else:
             raise DataError(f"the log holds an unknown event: {event!r}")
 
@@ -555,29 +555,31 @@ class Allocator:
         allocator = cls(data, **options)
         rows = [] if judgments is None else read_answers(judgments)
         judged = {allocator._known_cell(item, system, value) for item, system, value, _ in rows}
-        allocator._resume(judged | {allocator._known_cell(item, system, 0.0) for item, system in read_cells(asked)})
+        allocator._replay_asked(
+            judged | {allocator._known_cell(item, system, 0.0) for item, system in read_cells(asked)}
+        )
         allocator.add([(item, system, value, *who) for item, system, value, who in rows])
         if allocator._unasked:
-            left, advice = len(allocator._unasked), "is the seed, the unit or the data another one than before?"
+            n_unasked, advice = len(allocator._unasked), "is the seed, the unit or the data another one than before?"
             warnings.warn(
-                f"{left} of {len(judged)} judged cells are not among those asked: they do not count until "
+                f"{n_unasked} of {len(judged)} judged cells are not among those asked: they do not count until "
                 f"the order of items reaches them; {advice}",
                 AliquotWarning,
                 2,
             )
         return allocator
 
-    def _resume(self, known: set[tuple[int, int]]) -> None:
+    def _replay_asked(self, cells: set[tuple[int, int]]) -> None:
         """Note the cells that were asked, in the order of items."""
-        asked: list[tuple[int, int]] = []
+        places_asked: list[tuple[int, int]] = []
         for system in range(self.data.n_systems):
-            places = np.sort([self._place[row] for row, column in known if column == system]).astype(np.int64)
+            places = np.sort([self._place[row] for row, column in cells if column == system]).astype(np.int64)
             dense = np.flatnonzero(2 * np.arange(1, len(places) + 1) > places)
-            asked += [(int(place), system) for place in places[: dense[-1] + 1 if len(dense) else 0]]
-        for place, system in sorted(asked):
+            places_asked += [(int(place), system) for place in places[: dense[-1] + 1 if len(dense) else 0]]
+        for place, system in sorted(places_asked):
             # what the policy's probability was is not known, and nothing needs it
-            self._note(Ask(self._ids[self.order.rows[place]], self.data.systems[system], float("nan")))
+            self._record_ask(Ask(self._ids[self.order.rows[place]], self.data.systems[system], float("nan")))
 
 
-def _value(fit: CellFit | None, system: int) -> float:
+def _value_or_zero(fit: CellFit | None, system: int) -> float:
     return 0.0 if fit is None or not np.isfinite(fit.values[system]) else float(fit.values[system])

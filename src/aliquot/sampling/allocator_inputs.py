@@ -36,12 +36,12 @@ class Ask:
 def read_question(question: str | Sequence[tuple[str, str]], data: EvalSet) -> tuple[str, FloatArray | None]:
     """The kind of question, and weights of the pairs where they are listed."""
     if isinstance(question, str) and ":" in question:
-        question = [_pair(part.strip(), data.systems) for part in question.split(",")]
+        question = [_parse_pair(part.strip(), data.systems) for part in question.split(",")]
     if isinstance(question, str):
         if question not in QUESTIONS[:-1]:
             raise unknown_name("question", question, QUESTIONS[:-1], "or list pairs of systems: A:B,C:D")
         return question, None
-    weights, place = np.zeros((data.n_systems,) * 2), {name: at for at, name in enumerate(data.systems)}
+    weights, place = np.zeros((data.n_systems,) * 2), {name: column for column, name in enumerate(data.systems)}
     pairs: Sequence[Any] = question
     for pair in pairs:
         if isinstance(pair, str) or len(pair) != 2 or pair[0] == pair[1]:
@@ -55,10 +55,10 @@ def read_question(question: str | Sequence[tuple[str, str]], data: EvalSet) -> t
     return "pairs", weights
 
 
-def _pair(text: str, systems: Sequence[str]) -> tuple[str, str]:
+def _parse_pair(text: str, systems: Sequence[str]) -> tuple[str, str]:
     """Read A:B, where names may hold colons, too."""
     parts = text.split(":")
-    splits = [(":".join(parts[:at]).strip(), ":".join(parts[at:]).strip()) for at in range(1, len(parts))]
+    splits = [(":".join(parts[:cut]).strip(), ":".join(parts[cut:]).strip()) for cut in range(1, len(parts))]
     if not splits:
         raise OptionError(f"the question '{text}' is not a pair of systems; write A:B,C:D")
     return next((pair for pair in splits if set(pair) <= set(systems)), splits[0])
@@ -79,12 +79,12 @@ def budget_in_cells(budget: int | str | None, data: EvalSet) -> int | None:
     raise OptionError(f"budget {budget}: give cells (500), 40items, or a share of all cells (30%)")
 
 
-WHO = ("annotator", "criterion")
+RATER_COLUMNS = ("annotator", "criterion")
 _SOURCES = (str, Path, EvalSet, Judgments, pl.DataFrame)
-Who = tuple[Any, Any]  # whose answer, to which question
+Rater = tuple[Any, Any]  # whose answer, to which question
 
 
-def read_answers(judgments: JudgmentsLike | Iterable[tuple[Any, ...]]) -> list[tuple[ItemId, str, float, Who]]:
+def read_answers(judgments: JudgmentsLike | Iterable[tuple[Any, ...]]) -> list[tuple[ItemId, str, float, Rater]]:
     """Answers one by one: errors of an answer are summed up, and a table's repeats by one annotator averaged.
 
     Answers that are marked or have no value are skipped.
@@ -92,10 +92,10 @@ def read_answers(judgments: JudgmentsLike | Iterable[tuple[Any, ...]]) -> list[t
     if isinstance(judgments, Iterator):
         judgments = list(judgments)
     if isinstance(judgments, list | tuple) and not any(isinstance(part, _SOURCES) for part in judgments[:1]):
-        return [_row(row) for row in judgments]
+        return [_parse_answer(row) for row in judgments]
     table = as_judgments(judgments).answers()  # type: ignore[arg-type]
     table = merge_repeats(table.filter(pl.col("value").is_not_null())).table
-    return [_row(row) for row in table.select("item", "system", "value", *WHO).iter_rows()]
+    return [_parse_answer(row) for row in table.select("item", "system", "value", *RATER_COLUMNS).iter_rows()]
 
 
 CellsLike = str | Path | pl.DataFrame | Iterable[Ask | tuple[ItemId, str] | str | Path | pl.DataFrame]
@@ -119,9 +119,9 @@ def read_cells(asked: CellsLike) -> list[tuple[ItemId, str]]:
     return cells
 
 
-def _row(row: Any) -> tuple[ItemId, str, float, Who]:
-    if not isinstance(row, tuple) or not 3 <= len(row) <= 3 + len(WHO) or not isinstance(row[2], Real):
+def _parse_answer(row: Any) -> tuple[ItemId, str, float, Rater]:
+    if not isinstance(row, tuple) or not 3 <= len(row) <= 3 + len(RATER_COLUMNS) or not isinstance(row[2], Real):
         raise DataError(f"a judgment is (item, system, value) or (item, system, value, annotator), found {row!r}")
     item, system, value, *who = row
-    told = [*who, None, None]
-    return item, system, float(value), (told[0], told[1])
+    names = [*who, None, None]
+    return item, system, float(value), (names[0], names[1])

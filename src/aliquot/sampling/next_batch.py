@@ -13,7 +13,7 @@ from aliquot.core.result import Result
 from aliquot.core.view import Column, View
 from aliquot.errors import OptionError
 from aliquot.sampling.allocator import Advice, Allocator
-from aliquot.sampling.dueling import PairAllocator
+from aliquot.sampling.pair_allocator import PairAllocator
 from aliquot.sampling.pair_decisions import PairAdvice
 
 MAX_EXAMPLES = 8

@@ -44,7 +44,7 @@ class PairDecisions:
 
     >>> decisions = PairDecisions(("A", "B"), np.array([100]), "best", 0.05)
     >>> for _ in range(30):
-    ...     place = decisions.watch(0, 1.0)
+    ...     place = decisions.add_value(0, 1.0)
     >>> decisions.better.tolist()
     [[False, True], [False, False]]
     """
@@ -55,22 +55,22 @@ class PairDecisions:
         shared = len(population) if question == "ranking" else len(systems) - 1
         self._start = partial(start_betting, _UNLIMITED, 0.0, 1.0, level=1.0 - alpha / shared)
         self._values: list[list[float]] = [[] for _ in population]
-        self._restart()
+        self._restart_sequences()
 
-    def _restart(self) -> None:
+    def _restart_sequences(self) -> None:
         self._sequences = self._start(series=len(self.population))
         self._fed = np.zeros(len(self.population), dtype=np.int64)  # values that the sequences have seen
 
-    def watch(self, pair: int, value: float) -> int:
+    def add_value(self, pair: int, value: float) -> int:
         """Take one more value of a pair; return its place, by which it can be revised."""
         self._values[pair].append(value)
         return len(self._values[pair]) - 1
 
-    def revise(self, pair: int, place: int, value: float) -> None:
+    def revise_value(self, pair: int, place: int, value: float) -> None:
         """Replace a value, because another annotator has chosen on the same item; sequences begin anew."""
         if self._values[pair][place] != value:
             self._values[pair][place] = value
-            self._restart()
+            self._restart_sequences()
 
     @property
     def better(self) -> BoolArray:
@@ -81,9 +81,9 @@ class PairDecisions:
             self._sequences = self._sequences.update(values)
             self._fed[waiting] += 1
         better = np.zeros((len(self.systems),) * 2, dtype=np.bool_)
-        seen = self._sequences.t > 0
-        better[self._first, self._second] = seen & (self._sequences.lower > 0.5)
-        better[self._second, self._first] = seen & (self._sequences.upper < 0.5)
+        has_values = self._sequences.t > 0
+        better[self._first, self._second] = has_values & (self._sequences.lower > 0.5)
+        better[self._second, self._first] = has_values & (self._sequences.upper < 0.5)
         return better
 
     def advice(
@@ -100,41 +100,44 @@ class PairDecisions:
         """
         better = self.better
         beaten = {
-            name: tuple(self.systems[s] for s in np.flatnonzero(better[:, at])) for at, name in enumerate(self.systems)
+            name: tuple(self.systems[s] for s in np.flatnonzero(better[:, column]))
+            for column, name in enumerate(self.systems)
         }
-        left = [name for name, by in beaten.items() if not by]
-        done = int(better.sum()) == len(self.population) if self.question == "ranking" else len(left) <= 1
-        further = 0 if done else self._further(better, strength, spread, number)
-        known = self._known(better, left)
-        if done or ended is not None:
-            text = f"stop: {known}" if done else f"stop: {ended}; {known}"
+        unbeaten = [name for name, by in beaten.items() if not by]
+        is_decided = int(better.sum()) == len(self.population) if self.question == "ranking" else len(unbeaten) <= 1
+        further = 0 if is_decided else self._forecast_choices(better, strength, spread, number)
+        summary = self._describe_decisions(better, unbeaten)
+        if is_decided or ended is not None:
+            text = f"stop: {summary}" if is_decided else f"stop: {ended}; {summary}"
         elif further is None:
-            text = f"go on: {known}; no end is in sight"
+            text = f"go on: {summary}; no end is in sight"
         else:
-            text = f"go on: {known}; about {further} more choices would decide the question"
+            text = f"go on: {summary}; about {further} more choices would decide the question"
         return PairAdvice(
-            left[0] if len(left) == 1 else None,
+            unbeaten[0] if len(unbeaten) == 1 else None,
             beaten,
             int(better.sum()),
             round(number.sum() / 2),
             asked,
             further,
-            done or ended is not None,
+            is_decided or ended is not None,
             text,
         )
 
-    def _known(self, better: BoolArray, left: list[str]) -> str:
+    def _describe_decisions(self, better: BoolArray, unbeaten: list[str]) -> str:
         if self.question == "ranking":
             return f"{int(better.sum())} of {len(self.population)} pairs are decided"
-        if not left:
+        if not unbeaten:
             return "every system is beaten by another; none is preferred to all others"
-        if len(left) > 1:
-            return f"{len(left)} of {len(better)} systems may be the best"
-        if better[self.systems.index(left[0])].sum() == len(better) - 1:
-            return f"{left[0]} is preferred to every other system"
-        return f"{left[0]} is the best: every other system is beaten by some system"
+        if len(unbeaten) > 1:
+            return f"{len(unbeaten)} of {len(better)} systems may be the best"
+        if better[self.systems.index(unbeaten[0])].sum() == len(better) - 1:
+            return f"{unbeaten[0]} is preferred to every other system"
+        return f"{unbeaten[0]} is the best: every other system is beaten by some system"
 
-    def _further(self, better: BoolArray, strength: FloatArray, spread: float, number: FloatArray) -> int | None:
+    def _forecast_choices(
+        self, better: BoolArray, strength: FloatArray, spread: float, number: FloatArray
+    ) -> int | None:
         """About 2 v log(2 / alpha') / (share - 1/2)^2 choices decide a pair: log capital grows by (share - 1/2)^2 / 2v.
 
         None where that is more than the items left, as for two systems that are equally good.
@@ -148,5 +151,5 @@ class PairDecisions:
         else:
             total = np.where(better.any(axis=0), 0.0, need.min(axis=1))
             total[int(np.argmax(strength))] = 0.0
-        left = self.population.sum() - number.sum() / 2
-        return int(np.ceil(total.sum())) if total.sum() <= left else None
+        remaining = self.population.sum() - number.sum() / 2
+        return int(np.ceil(total.sum())) if total.sum() <= remaining else None

@@ -34,7 +34,7 @@ def read_choices(choices: ChoicesLike, columns: Mapping[str, str] | None = None)
     if not isinstance(choices, str | Path | pl.DataFrame):
         parts = [[part] if isinstance(part, tuple) else read_choices(part, columns) for part in choices]
         return [choice for part in parts for choice in part]
-    table = _table(choices, columns)
+    table = _read_choice_table(choices, columns)
     a, b = table.required("system_a"), table.required("system_b")
     chosen = read_sides(table, a, b)
     odd = chosen.is_in(["both", "none"]).fill_null(value=False)
@@ -69,7 +69,7 @@ def _merge_repeats(rows: list[tuple[ItemId, str, str, str | None, str | None]]) 
 
 def read_pairs(asked: Sequence[str | Path | pl.DataFrame]) -> list[tuple[str, str, str]]:
     """Item and systems of tables that `aliquot next --unit pair` has written."""
-    found = []
+    pairs = []
     for part in asked:
         frame = part if isinstance(part, pl.DataFrame) else read_frame(read_bytes(part), part)
         where = "asked" if isinstance(part, pl.DataFrame) else str(part)
@@ -77,11 +77,11 @@ def read_pairs(asked: Sequence[str | Path | pl.DataFrame]) -> list[tuple[str, st
         if lacking:
             raise DataError(f"{where}: no column '{min(lacking)}'; give a file of `aliquot next --unit pair`")
         table = ChoiceTable(frame, "pairwise", where)
-        found += list(zip(*(table.required(role).to_list() for role in ("item", "system_a", "system_b")), strict=True))
-    return found
+        pairs += list(zip(*(table.required(role).to_list() for role in ("item", "system_a", "system_b")), strict=True))
+    return pairs
 
 
-def _table(choices: str | Path | pl.DataFrame, columns: Mapping[str, str] | None) -> ChoiceTable:
+def _read_choice_table(choices: str | Path | pl.DataFrame, columns: Mapping[str, str] | None) -> ChoiceTable:
     where = "choices" if isinstance(choices, pl.DataFrame) else str(choices)
     frame = choices if isinstance(choices, pl.DataFrame) else read_frame(read_bytes(choices), choices)
     table = choice_table(frame, "pairwise", columns, where)
@@ -93,7 +93,7 @@ def _table(choices: str | Path | pl.DataFrame, columns: Mapping[str, str] | None
     return table
 
 
-def named_sets(
+def read_systems_and_items(
     data: DataLike | Sequence[str], items: Iterable[ItemId] | None
 ) -> tuple[tuple[str, ...], list[ItemId], BoolArray | None, str]:
     """Systems, items, which outputs there are (None: all) and a fingerprint."""
@@ -111,13 +111,13 @@ def named_sets(
             raise OptionError("items come with the data; give items only with names of systems")
         systems, ids, print_ = tuple(evalset.systems), list(evalset.ids), evalset.fingerprint
         present = None if evalset.outputs is None else evalset.outputs.select(pl.all().is_not_null()).to_numpy()
-        shown = np.ones(len(systems), dtype=bool) if present is None else np.asarray(present.any(axis=0))
-        if present is not None and not shown.all():
-            silent = [name for name, there in zip(systems, shown, strict=True) if not there]
+        has_outputs = np.ones(len(systems), dtype=bool) if present is None else np.asarray(present.any(axis=0))
+        if present is not None and not has_outputs.all():
+            silent = [name for name, has_output in zip(systems, has_outputs, strict=True) if not has_output]
             warnings.warn(
                 f"without outputs there is nothing to choose; left out: {quoted(silent, 4)}", AliquotWarning, 3
             )
-            systems, present = tuple(name for name in systems if name not in silent), present[:, shown]
+            systems, present = tuple(name for name in systems if name not in silent), present[:, has_outputs]
         present = None if present is None or present.all() else present
     if len(systems) < 2:
         raise DataError(f"{len(systems)} system: choices are between two; give at least 2 systems")

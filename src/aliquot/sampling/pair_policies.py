@@ -1,8 +1,8 @@
 """Policies for pairwise choices: which two systems should be compared next, given what is known by now.
 
-A policy takes a `PairState` and returns how probable each pair is to be the next; `PairAllocator` draws. The published
-policies are written from their definitions, for comparison; `auto` is ours. Pairs are numbered as `np.triu_indices`
-lists them: (0, 1), (0, 2), ..., (M-2, M-1).
+A policy takes a `PairPolicyState` and returns each pair's probability to be compared next; `PairAllocator` draws. The
+published policies follow their papers, for comparison; `auto` is ours. Pairs have the order of `np.triu_indices`:
+(0, 1), (0, 2), ..., (M-2, M-1).
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from scipy.special import xlogy
 from aliquot.core.registry import RegistryEntry, Spec
 from aliquot.errors import OptionError, unknown_name
 from aliquot.sampling.pair_decisions import PairDecisions
-from aliquot.sampling.policies import FLOOR, question_weights
+from aliquot.sampling.policies import FLOOR, one_hot, question_weights
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.bradley_terry import StrengthPosterior, strength_posterior
 
-_AVERAGED = 60  # of the draws, those over which the gain is averaged
-_LEAST_DISPERSION = 0.1
+_GAIN_DRAWS = 60  # of the draws, those over which the gain is averaged
+_MIN_DISPERSION = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class PairState:
+class PairPolicyState:
     """What a policy may look at."""
 
     asked: IntArray  # P, choices asked of each pair, answered or not
@@ -55,10 +55,10 @@ class PairState:
     @property
     def posterior(self) -> StrengthPosterior:
         """Strengths by the answers; their covariance as if everything asked were answered."""
-        return posterior_of(self.value, self.number, self.ties, self.asked)
+        return fit_strengths(self.value, self.number, self.ties, self.asked)
 
 
-def posterior_of(
+def fit_strengths(
     value: FloatArray, number: FloatArray, ties: float, asked: IntArray | None = None
 ) -> StrengthPosterior:
     """Bradley-Terry strengths of the systems; with `asked`, the covariance counts what is under way too."""
@@ -68,7 +68,7 @@ def posterior_of(
         planned += planned.T
     answered = number.sum() / 2
     # A tie is half a win for certain: the variance of a choice is p (1 - p) - share / 4, near p = 1/2 this much of it.
-    dispersion = max(1.0 - ties / (answered + 2.0), _LEAST_DISPERSION)
+    dispersion = max(1.0 - ties / (answered + 2.0), _MIN_DISPERSION)
     return strength_posterior(value, number, np.maximum(planned, number), dispersion=dispersion)
 
 
@@ -79,15 +79,15 @@ class PairPolicy(RegistryEntry):
     remembers: bool  # whether it carries something from one choice to the next
     paper: str
 
-    def probabilities(self, state: PairState, given: Mapping[str, Any]) -> FloatArray:
+    def probabilities(self, state: PairPolicyState, parameters: Mapping[str, Any]) -> FloatArray:
         """Each pair's probability to be compared next; they sum to 1."""
-        return np.asarray(self.function(state, **self.bind(given)), dtype=np.float64)
+        return np.asarray(self.function(state, **self.bind(parameters)), dtype=np.float64)
 
 
 PAIR_POLICIES: dict[str, PairPolicy] = {}
 
 
-def _policy(name: str, *, remembers: bool = False, paper: str = "") -> Callable[..., Any]:
+def _register_policy(name: str, *, remembers: bool = False, paper: str = "") -> Callable[..., Any]:
     def decorator(function: Callable[..., FloatArray]) -> Callable[..., FloatArray]:
         PAIR_POLICIES[name] = PairPolicy(name, function, remembers, paper)
         return function
@@ -99,34 +99,28 @@ def check_pair_policy(spec: Spec) -> PairPolicy:
     """Refuse an unknown policy or parameter before any work is done."""
     if spec.name not in PAIR_POLICIES:
         raise unknown_name("policy for pairs", spec.name, PAIR_POLICIES)
-    found = PAIR_POLICIES[spec.name]
-    found.bind(spec.parameters)
-    return found
+    policy = PAIR_POLICIES[spec.name]
+    policy.bind(spec.parameters)
+    return policy
 
 
-def _only(pair: int, count: int) -> FloatArray:
-    chosen = np.zeros(count)
-    chosen[pair] = 1.0
-    return chosen
-
-
-def _fewest(state: PairState, among: BoolArray) -> FloatArray:
+def _choose_least_compared(state: PairPolicyState, among: BoolArray) -> FloatArray:
     """Of the pairs with the fewest choices the one whose turn comes first."""
     order = np.lexsort((state.turn, state.asked, ~among))
-    return _only(int(order[0]), len(among))
+    return one_hot(int(order[0]), len(among))
 
 
-@_policy("uniform")
-def uniform(state: PairState) -> FloatArray:
+@_register_policy("uniform")
+def uniform(state: PairPolicyState) -> FloatArray:
     """All pairs in turn."""
-    return _fewest(state, state.open)
+    return _choose_least_compared(state, state.open)
 
 
 # -- Relative minimum empirical divergence ---------------------------------------------------------------------------
 
 
-@_policy("dueling", remembers=True, paper="Komiyama, Honda, Kashima and Nakagawa 2015, RMED1")
-def dueling(state: PairState, *, first: int = 1) -> FloatArray:
+@_register_policy("dueling", remembers=True, paper="Komiyama, Honda, Kashima and Nakagawa 2015, RMED1")
+def dueling(state: PairPolicyState, *, first: int = 1) -> FloatArray:
     """Relative minimum empirical divergence (RMED1), the best of 13 dueling bandits in Mohankumar and Khapra (2022).
 
     Rounds over the candidates, systems for which I_i - min I <= log t + f(K): I_i is the evidence that i loses to some
@@ -140,19 +134,19 @@ def dueling(state: PairState, *, first: int = 1) -> FloatArray:
         raise OptionError(f"first={first}: every pair needs at least 1 choice")
     lacking = state.open & (state.asked < first)
     if lacking.any():
-        return _fewest(state, lacking)
+        return _choose_least_compared(state, lacking)
     systems, count = len(state.value), len(state.asked)
-    share, evidence = divergence(state.value, state.number)
+    share, evidence = empirical_divergence(state.value, state.number)
     limit = np.log(max(state.number.sum() / 2, 1.0)) + 0.3 * systems**1.01
     candidate = evidence - evidence.min() <= limit
     rounds = _Rounds(state.memory, systems)
     for _ in range(4 * systems):
-        lead = rounds.following(candidate, share, evidence)
-        other = target(lead, share, evidence)
-        pair = pair_number(lead, other, systems) if other != lead else -1
+        lead = rounds.next_leader(candidate, share, evidence)
+        opponent = choose_opponent(lead, share, evidence)
+        pair = pair_index(lead, opponent, systems) if opponent != lead else -1
         if pair >= 0 and state.open[pair]:
-            return _only(pair, count)
-    return _fewest(state, state.open)
+            return one_hot(pair, count)
+    return _choose_least_compared(state, state.open)
 
 
 class _Rounds:
@@ -163,7 +157,7 @@ class _Rounds:
             memory.update(left=list(range(systems)), then=[], lead=None)
         self.memory = memory
 
-    def following(self, candidate: BoolArray, share: FloatArray, evidence: FloatArray) -> int:
+    def next_leader(self, candidate: BoolArray, share: FloatArray, evidence: FloatArray) -> int:
         """The system that leads the next comparison, after the last one has been taken into account."""
         memory = self.memory
         if memory["lead"] is not None:
@@ -172,7 +166,7 @@ class _Rounds:
             memory["then"] += more
         if not memory["left"]:
             best = int(np.argmin(evidence))
-            if memory["then"] == [best] == [target(best, share, evidence)]:
+            if memory["then"] == [best] == [choose_opponent(best, share, evidence)]:
                 # Alone, the best would meet itself until log t lets another system in: it is the next by evidence.
                 memory["then"] = [int(np.argmin(np.where(np.arange(len(evidence)) == best, np.inf, evidence)))]
             memory["left"], memory["then"] = sorted(memory["then"]), []
@@ -180,10 +174,10 @@ class _Rounds:
         return int(memory["lead"])
 
 
-def divergence(value: FloatArray, number: FloatArray) -> tuple[FloatArray, FloatArray]:
+def empirical_divergence(value: FloatArray, number: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Shares of wins, 1/2 where nothing is known, and I_i = sum of n_ij d(share_ij, 1/2) over j with share_ij <= 1/2.
 
-    >>> share, evidence = divergence(np.array([[0.0, 3.0], [1.0, 0.0]]), np.array([[0.0, 4.0], [4.0, 0.0]]))
+    >>> share, evidence = empirical_divergence(np.array([[0.0, 3.0], [1.0, 0.0]]), np.array([[0.0, 4.0], [4.0, 0.0]]))
     >>> share[0, 1].item(), evidence.round(4).tolist()
     (0.75, [0.0, 0.5232])
     """
@@ -192,32 +186,32 @@ def divergence(value: FloatArray, number: FloatArray) -> tuple[FloatArray, Float
     return share, np.asarray((number * distance * (share <= 0.5)).sum(axis=1))
 
 
-def target(lead: int, share: FloatArray, evidence: FloatArray) -> int:
+def choose_opponent(lead: int, share: FloatArray, evidence: FloatArray) -> int:
     """The system that `lead` is compared with; itself where it loses to none and is the best."""
     best = int(np.argmin(evidence))
     losing = share[lead] <= 0.5
     losing[lead] = False
     if losing[best] or not losing.any():
         return best
-    others = np.where(np.arange(len(share)) == lead, np.inf, share[lead])
-    return int(np.argmin(others))
+    shares = np.where(np.arange(len(share)) == lead, np.inf, share[lead])
+    return int(np.argmin(shares))
 
 
-def pair_number(one: int, other: int, systems: int) -> int:
+def pair_index(first: int, second: int, systems: int) -> int:
     """The place of a pair in `np.triu_indices`.
 
-    >>> [pair_number(a, b, 4) for a, b in zip(*np.triu_indices(4, 1))]
+    >>> [pair_index(a, b, 4) for a, b in zip(*np.triu_indices(4, 1))]
     [0, 1, 2, 3, 4, 5]
     """
-    low, high = min(one, other), max(one, other)
+    low, high = min(first, second), max(first, second)
     return int(low * systems - low * (low + 1) // 2 + high - low - 1)
 
 
 # -- Relative upper confidence bounds --------------------------------------------------------------------------------
 
 
-@_policy("rucb", remembers=True, paper="Zoghi, Whiteson, Munos and de Rijke 2014")
-def rucb(state: PairState, *, alpha: float = 0.51) -> FloatArray:
+@_register_policy("rucb", remembers=True, paper="Zoghi, Whiteson, Munos and de Rijke 2014")
+def rucb(state: PairPolicyState, *, alpha: float = 0.51) -> FloatArray:
     """Relative upper confidence bound (RUCB): a system that may still be the best against its strongest rival.
 
     u_ij = share_ij + sqrt(alpha log t / n_ij), 1 where i and j never met. A champion c with all u_cj >= 1/2 is drawn,
@@ -238,16 +232,16 @@ def rucb(state: PairState, *, alpha: float = 0.51) -> FloatArray:
         last = state.memory["last"] = None
     chance = champion / champion.sum() if champion.any() else np.full(systems, 1.0 / systems)
     if last is not None and champion.sum() > 1:
-        others = champion & (np.arange(systems) != last)
-        chance = 0.5 * others / others.sum() + 0.5 * (np.arange(systems) == last)
+        rivals = champion & (np.arange(systems) != last)
+        chance = 0.5 * rivals / rivals.sum() + 0.5 * (np.arange(systems) == last)
     chosen = np.zeros(count)
     for system in np.flatnonzero(chance):
         rival = np.where(np.arange(systems) == system, -1.0, upper[:, system])
         tied = np.flatnonzero(rival == rival.max())
-        for other in tied:
-            chosen[pair_number(int(system), int(other), systems)] += chance[system] / len(tied)
+        for opponent in tied:
+            chosen[pair_index(int(system), int(opponent), systems)] += chance[system] / len(tied)
     chosen = np.where(state.open, chosen, 0.0)
-    return np.asarray(chosen / chosen.sum()) if chosen.any() else _fewest(state, state.open)
+    return np.asarray(chosen / chosen.sum()) if chosen.any() else _choose_least_compared(state, state.open)
 
 
 def upper_bounds(value: FloatArray, number: FloatArray, alpha: float) -> FloatArray:
@@ -256,7 +250,7 @@ def upper_bounds(value: FloatArray, number: FloatArray, alpha: float) -> FloatAr
     >>> upper_bounds(np.array([[0.0, 3.0], [1.0, 0.0]]), np.array([[0.0, 4.0], [4.0, 0.0]]), 0.51).round(3).tolist()
     [[0.5, 1.17], [0.67, 0.5]]
     """
-    share, _ = divergence(value, number)
+    share, _ = empirical_divergence(value, number)
     width = np.sqrt(alpha * np.log(max(number.sum() / 2, 1.0)) / np.maximum(number, 1.0))
     upper: FloatArray = np.where(number > 0, share + width, 1.0)
     np.fill_diagonal(upper, 0.5)
@@ -269,8 +263,8 @@ def upper_bounds(value: FloatArray, number: FloatArray, alpha: float) -> FloatAr
 _DECIDING = {"top": 0.1, "best": 0.7, "ranking": 0.1}
 
 
-@_policy("auto")
-def auto(state: PairState, *, floor: float = FLOOR, first: int = 2, decide: float | None = None) -> FloatArray:
+@_register_policy("auto")
+def auto(state: PairPolicyState, *, floor: float = FLOOR, first: int = 2, decide: float | None = None) -> FloatArray:
     """The pair whose next choice reduces the expected number of misordered pairs most, weighted by the question.
 
     Args:
@@ -283,41 +277,43 @@ def auto(state: PairState, *, floor: float = FLOOR, first: int = 2, decide: floa
     for name, value in (("floor", floor), ("decide", share), ("floor + decide", floor + share)):
         if not 0.0 <= value <= 1.0:
             raise OptionError(f"{name}={value:g}: choose between 0 and 1")
-    starting = _least_seen(state, first)
-    if starting is not None:
-        return starting
+    rarest = _choose_rarest_systems(state, first)
+    if rarest is not None:
+        return rarest
     open_ = state.open
     posterior = state.posterior
-    waiting = _waiting(state, posterior) & open_
+    undecided = _undecided_pairs(state, posterior) & open_
     gain = np.where(open_, expected_gain(state, posterior), -1.0)
-    chosen = _only(int(np.lexsort((state.turn, -gain))[0]), len(gain))
-    if not waiting.any():
-        waiting, share = open_, 0.0
-    mixed: FloatArray = (1.0 - floor - share) * chosen + floor * open_ / open_.sum() + share * waiting / waiting.sum()
+    chosen = one_hot(int(np.lexsort((state.turn, -gain))[0]), len(gain))
+    if not undecided.any():
+        undecided, share = open_, 0.0
+    mixed: FloatArray = (
+        (1.0 - floor - share) * chosen + floor * open_ / open_.sum() + share * undecided / undecided.sum()
+    )
     return mixed
 
 
-def _waiting(state: PairState, posterior: StrengthPosterior) -> BoolArray:
+def _undecided_pairs(state: PairPolicyState, posterior: StrengthPosterior) -> BoolArray:
     """Pairs whose decision the question waits for."""
     (a, b), better = state.pairs, state.decisions.better
     if state.question == "ranking":
         return ~(better | better.T)[a, b]
-    best, left = int(np.argmax(posterior.mean)), np.asarray(~better.any(axis=0))
-    return np.asarray(((a == best) & left[b]) | ((b == best) & left[a]))
+    best, unbeaten = int(np.argmax(posterior.mean)), np.asarray(~better.any(axis=0))
+    return np.asarray(((a == best) & unbeaten[b]) | ((b == best) & unbeaten[a]))
 
 
-def _least_seen(state: PairState, first: int) -> FloatArray | None:
+def _choose_rarest_systems(state: PairPolicyState, first: int) -> FloatArray | None:
     """The pair of the two systems with the fewest choices, while some system has fewer than `first`."""
     a, b = state.pairs
-    seen = np.bincount(a, state.asked, len(state.value)) + np.bincount(b, state.asked, len(state.value))
-    lacking = state.open & ((seen[a] < first) | (seen[b] < first))
+    counts = np.bincount(a, state.asked, len(state.value)) + np.bincount(b, state.asked, len(state.value))
+    lacking = state.open & ((counts[a] < first) | (counts[b] < first))
     if not lacking.any():
         return None
-    order = np.lexsort((state.turn, state.asked, seen[a] + seen[b], ~lacking))
-    return _only(int(order[0]), len(a))
+    order = np.lexsort((state.turn, state.asked, counts[a] + counts[b], ~lacking))
+    return one_hot(int(order[0]), len(a))
 
 
-def expected_gain(state: PairState, posterior: StrengthPosterior) -> FloatArray:
+def expected_gain(state: PairPolicyState, posterior: StrengthPosterior) -> FloatArray:
     """How much one more choice of each pair lowers the expected loss of the question.
 
     The loss is sum w_st E Phi(-|d_st| / sd_st) over pairs, d_st drawn from the posterior of the strengths, C its
@@ -328,13 +324,13 @@ def expected_gain(state: PairState, posterior: StrengthPosterior) -> FloatArray:
     covariance, spread = posterior.covariance, np.diag(posterior.covariance)
     square = np.maximum(spread[a] + spread[b] - 2.0 * covariance[a, b], 1e-12)
     if "gap" not in state.batch:
-        known = posterior.mean + state.draws @ np.linalg.cholesky(covariance).T
-        state.batch["gap"] = np.abs(known[:_AVERAGED, a] - known[:_AVERAGED, b])
-        state.batch["weight"] = question_weights(state.question, known)[a, b]
+        strengths = posterior.mean + state.draws @ np.linalg.cholesky(covariance).T
+        state.batch["gap"] = np.abs(strengths[:_GAIN_DRAWS, a] - strengths[:_GAIN_DRAWS, b])
+        state.batch["weight"] = question_weights(state.question, strengths)[a, b]
     gap = state.batch["gap"]
     steepness = (np.exp(gap**2 * (-0.5 / square)) * gap).mean(axis=0) / square**1.5 * state.batch["weight"]
     across = covariance[a] - covariance[b]  # P x M: row x'C
     shared = across[:, a] - across[:, b]  # P x P: x'C y
     information = posterior.information[a, b]
-    gained: FloatArray = (shared**2 @ steepness) * information / (1.0 + information * square)
-    return gained
+    gain: FloatArray = (shared**2 @ steepness) * information / (1.0 + information * square)
+    return gain

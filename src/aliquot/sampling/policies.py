@@ -17,11 +17,11 @@ from aliquot.core.registry import RegistryEntry, Spec
 from aliquot.errors import OptionError, unknown_name
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
-FIRST = 5
+MIN_ITEMS = 5
 FLOOR = 0.1
 QUESTIONS = ("top", "ranking", "best", "means", "pairs")
-_DRAWS = 200
-_AVERAGED = 60  # of the draws, those over which the gain is averaged
+_N_DRAWS = 200
+_GAIN_DRAWS = 60  # of the draws, those over which the gain is averaged
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,15 +52,15 @@ class Policy(RegistryEntry):
     needs_budget: bool
     paper: str
 
-    def probabilities(self, state: PolicyState, given: Mapping[str, Any]) -> FloatArray:
+    def probabilities(self, state: PolicyState, parameters: Mapping[str, Any]) -> FloatArray:
         """Each system's probability to be judged next; they sum to 1."""
-        return np.asarray(self.function(state, **self.bind(given)), dtype=np.float64)
+        return np.asarray(self.function(state, **self.bind(parameters)), dtype=np.float64)
 
 
 POLICIES: dict[str, Policy] = {}
 
 
-def _policy(name: str, *, needs_budget: bool = False, paper: str = "") -> Callable[..., Any]:
+def _register_policy(name: str, *, needs_budget: bool = False, paper: str = "") -> Callable[..., Any]:
     def decorator(function: Callable[..., FloatArray]) -> Callable[..., FloatArray]:
         POLICIES[name] = Policy(name, function, needs_budget, paper)
         return function
@@ -72,49 +72,50 @@ def check_policy(spec: Spec, budget: int | None) -> Policy:
     """Refuse an unknown policy or parameter, or one that needs a budget, before any work is done."""
     if spec.name not in POLICIES:
         raise unknown_name("policy", spec.name, POLICIES)
-    found = POLICIES[spec.name]
-    found.bind(spec.parameters)
-    if found.needs_budget and budget is None:
+    policy = POLICIES[spec.name]
+    policy.bind(spec.parameters)
+    if policy.needs_budget and budget is None:
         raise OptionError(f"the policy '{spec.name}' divides a budget: give --budget, in cells")
-    return found
+    return policy
 
 
-def _only(system: int, count: int) -> FloatArray:
+def one_hot(system: int, count: int) -> FloatArray:
+    """Return probability 1 for one of `count` systems or pairs."""
     chosen = np.zeros(count)
     chosen[system] = 1.0
     return chosen
 
 
-def _fewest(state: PolicyState, among: BoolArray) -> FloatArray:
+def _choose_least_asked(state: PolicyState, among: BoolArray) -> FloatArray:
     """The first of the systems with the fewest items."""
-    return _only(int(np.argmin(np.where(among, state.asked, np.iinfo(np.int64).max))), len(among))
+    return one_hot(int(np.argmin(np.where(among, state.asked, np.iinfo(np.int64).max))), len(among))
 
 
-def _starting(state: PolicyState, first: int) -> FloatArray | None:
+def _choose_starter(state: PolicyState, first: int) -> FloatArray | None:
     """Every system gets its first items before anything else."""
     if first < 1:
         raise OptionError(f"first={first}: every system needs at least 1 item")
     lacking = state.open & (state.asked < first)
-    return _fewest(state, lacking) if lacking.any() else None
+    return _choose_least_asked(state, lacking) if lacking.any() else None
 
 
-@_policy("uniform")
+@_register_policy("uniform")
 def uniform(state: PolicyState) -> FloatArray:
     """All systems in turn: the same items for all."""
-    return _fewest(state, state.open)
+    return _choose_least_asked(state, state.open)
 
 
-@_policy("rank", paper="arXiv 2608.03437")
-def rank(state: PolicyState, *, power: float = 1.0, first: int = FIRST) -> FloatArray:
+@_register_policy("rank", paper="arXiv 2608.03437")
+def rank(state: PolicyState, *, power: float = 1.0, first: int = MIN_ITEMS) -> FloatArray:
     """A system drawn with weight 1 / rank^power by the present estimates.
 
     Args:
         power: 1 or 2 in the paper.
         first: items for every system before ranks are looked at.
     """
-    starting = _starting(state, first)
-    if starting is not None:
-        return starting
+    starter = _choose_starter(state, first)
+    if starter is not None:
+        return starter
     order = np.argsort(-np.nan_to_num(state.values, nan=-np.inf), kind="stable")
     ranks = np.empty(len(order))
     ranks[order] = np.arange(1, len(order) + 1)
@@ -122,7 +123,7 @@ def rank(state: PolicyState, *, power: float = 1.0, first: int = FIRST) -> Float
     return np.asarray(weight / weight.sum())
 
 
-@_policy("successive_rejects", needs_budget=True, paper="Audibert and Bubeck 2010")
+@_register_policy("successive_rejects", needs_budget=True, paper="Audibert and Bubeck 2010")
 def successive_rejects(state: PolicyState) -> FloatArray:
     """Phases of equal allocation; after each, the worst system is dropped."""
     m, budget = len(state.asked), state.budget or 0
@@ -131,16 +132,16 @@ def successive_rejects(state: PolicyState) -> FloatArray:
     return _in_phases(state, [(max(1, size), 1) for size in sizes])
 
 
-@_policy("successive_halving", needs_budget=True, paper="Karnin, Koren and Somekh 2013")
+@_register_policy("successive_halving", needs_budget=True, paper="Karnin, Koren and Somekh 2013")
 def successive_halving(state: PolicyState) -> FloatArray:
     """Rounds of equal allocation with the same budget each; after each, the worse half is dropped."""
-    left, budget = len(state.asked), state.budget or 0
-    rounds = max(1, int(np.ceil(np.log2(left))))
+    survivors, budget = len(state.asked), state.budget or 0
+    rounds = max(1, int(np.ceil(np.log2(survivors))))
     phases, size = [], 0
     for _ in range(rounds):
-        size += max(1, budget // (left * rounds))
-        phases.append((size, left // 2))
-        left -= left // 2
+        size += max(1, budget // (survivors * rounds))
+        phases.append((size, survivors // 2))
+        survivors -= survivors // 2
     return _in_phases(state, phases)
 
 
@@ -156,17 +157,17 @@ def _in_phases(state: PolicyState, phases: list[tuple[int, int]]) -> FloatArray:
         size = min(until, state.population)
         lacking = active & (state.asked < size)
         if lacking.any():
-            return _fewest(state, lacking)
+            return _choose_least_asked(state, lacking)
         survivors = max(1, int(active.sum()) - dropped)
         order = np.lexsort((-values, ~(state.asked > size), ~active))
         active = np.zeros_like(active)
         active[order[:survivors]] = True
-    left = active & state.open
-    return _fewest(state, left if left.any() else state.open)
+    remaining = active & state.open
+    return _choose_least_asked(state, remaining if remaining.any() else state.open)
 
 
-@_policy("auto")
-def auto(state: PolicyState, *, floor: float = FLOOR, first: int = FIRST) -> FloatArray:
+@_register_policy("auto")
+def auto(state: PolicyState, *, floor: float = FLOOR, first: int = MIN_ITEMS) -> FloatArray:
     """The system whose next item reduces the expected number of misordered pairs most, weighted by the question.
 
     Asked for the best, systems that are decided to be worse than another get no more items, and the others go on side
@@ -178,16 +179,16 @@ def auto(state: PolicyState, *, floor: float = FLOOR, first: int = FIRST) -> Flo
     """
     if not 0.0 <= floor <= 1.0:
         raise OptionError(f"floor={floor:g}: choose between 0 and 1")
-    starting = _starting(state, first)
-    if starting is not None:
-        return starting
+    starter = _choose_starter(state, first)
+    if starter is not None:
+        return starter
     open_ = state.open
     rivals = open_ & (state.batch.get("beaten", np.zeros(len(open_))) == 0.0)
     open_ = rivals if rivals.any() else open_
     if state.question == "best":
-        return _fewest(state, open_)
+        return _choose_least_asked(state, open_)
     gain = np.where(open_, expected_gain(state) / state.cost, -1.0)
-    chosen = _only(int(np.argmax(gain)), len(gain))
+    chosen = one_hot(int(np.argmax(gain)), len(gain))
     mixed: FloatArray = (1.0 - floor) * chosen + floor * open_ / open_.sum()
     return mixed
 
@@ -203,10 +204,10 @@ def expected_gain(state: PolicyState) -> FloatArray:
     if state.question == "means":
         return np.asarray(state.noise / n**2)
     if "gap" not in state.batch:
-        known = _filled(state.values) + state.draws * np.sqrt(variance)
-        few = known[:_AVERAGED]
-        state.batch["gap"] = np.abs(few[:, :, None] - few[:, None, :])
-        state.batch["weight"] = pair_weights(state, known) * (1.0 - np.eye(m))
+        means = _fill_unjudged(state.values) + state.draws * np.sqrt(variance)
+        used = means[:_GAIN_DRAWS]
+        state.batch["gap"] = np.abs(used[:, :, None] - used[:, None, :])
+        state.batch["weight"] = pair_weights(state, means) * (1.0 - np.eye(m))
         state.batch["wrong"], state.batch["n"] = np.zeros((m, m)), np.zeros(m)
     wrong, before = state.batch["wrong"], state.batch["n"]
     for system in np.flatnonzero(n != before):  # the others' pairs are as they were
@@ -214,35 +215,35 @@ def expected_gain(state: PolicyState) -> FloatArray:
         row = (np.exp(gap**2 * (-0.5 / square)) * gap).sum(axis=0) / (len(gap) * square**1.5)
         wrong[system], wrong[:, system] = row, row
     before[:] = n
-    gained: FloatArray = (state.batch["weight"] * wrong).sum(axis=1) * state.noise / n**2
-    return gained
+    gain: FloatArray = (state.batch["weight"] * wrong).sum(axis=1) * state.noise / n**2
+    return gain
 
 
-def _filled(values: FloatArray) -> FloatArray:
+def _fill_unjudged(values: FloatArray) -> FloatArray:
     """Systems that nobody judged yet, because answers are late, are taken for average ones."""
-    known = np.isfinite(values)
-    return np.where(known, values, values[known].mean() if known.any() else 0.0)
+    is_known = np.isfinite(values)
+    return np.where(is_known, values, values[is_known].mean() if is_known.any() else 0.0)
 
 
-def pair_weights(state: PolicyState, known: FloatArray) -> FloatArray:
-    """How much the question minds a wrong order of each pair; `known` are draws of the means."""
+def pair_weights(state: PolicyState, draws: FloatArray) -> FloatArray:
+    """How much the question minds a wrong order of each pair; `draws` are draws of the means."""
     m = len(state.asked)
     if state.question == "pairs":
         return np.zeros((m, m)) if state.pairs is None else state.pairs
-    return question_weights(state.question, known)
+    return question_weights(state.question, draws)
 
 
-def question_weights(question: str, known: FloatArray) -> FloatArray:
-    """Weights of pairs for the questions top, best and ranking; `known` are draws of what systems are ordered by."""
-    m = known.shape[1]
+def question_weights(question: str, draws: FloatArray) -> FloatArray:
+    """Weights of pairs for the questions top, best and ranking; `draws` are draws of what systems are ordered by."""
+    m = draws.shape[1]
     if question == "ranking":
         return np.ones((m, m))
-    ranks = np.argsort(np.argsort(-known, axis=1), axis=1)
-    each = (ranks == 0).mean(axis=0) if question == "best" else (1.0 / (ranks + 1.0) ** 2).mean(axis=0)
-    weights: FloatArray = each[:, None] + each[None, :]
+    ranks = np.argsort(np.argsort(-draws, axis=1), axis=1)
+    share = (ranks == 0).mean(axis=0) if question == "best" else (1.0 / (ranks + 1.0) ** 2).mean(axis=0)
+    weights: FloatArray = share[:, None] + share[None, :]
     return weights
 
 
 def standard_draws(seed: list[int], systems: int) -> FloatArray:
     """The normal numbers that a batch uses."""
-    return np.random.default_rng(seed).standard_normal((_DRAWS, systems))
+    return np.random.default_rng(seed).standard_normal((_N_DRAWS, systems))

@@ -28,16 +28,16 @@ from aliquot.sampling.methods import resolve_spec
 from aliquot.sampling.pool_methods import BALANCE, BINS, PoolItems, PoolMethod, pool_items, pool_kmeans, pool_method
 from aliquot.sampling.pool_passes import (
     NO_GROUP,
-    Measured,
+    MeasuredPool,
     Progress,
-    fetch,
+    fetch_items,
     first_pass,
-    hash_of,
+    hash_texts,
     open_parts,
     refuse_repeated_ids,
 )
 from aliquot.sampling.pool_reading import PARTITION_BYTES, PARTITION_ROWS, open_pool
-from aliquot.sampling.select import report_empty, task_of
+from aliquot.sampling.select import build_task, report_empty
 from aliquot.sampling.sources import build_unlike_warning
 from aliquot.sampling.summary import describe_effect
 from aliquot.sampling.tasks import ChosenRows, choose_rows
@@ -68,8 +68,8 @@ class PoolSelection(Shown):
     def to_frame(self) -> pl.DataFrame:
         """One row per chosen item: the selection's columns, then the item's own."""
         chosen = self.selection.to_frame()
-        own = [name for name in self.items.columns if name not in chosen.columns]
-        return chosen.hstack(self.items.select(own))
+        other_columns = [name for name in self.items.columns if name not in chosen.columns]
+        return chosen.hstack(self.items.select(other_columns))
 
     @property
     def signature(self) -> str:
@@ -96,7 +96,7 @@ class PoolSelection(Shown):
             Column("id", kind="name"),
             Column("probability", lambda row: None if row["probability"] is None else f"{row['probability']:.2g}"),
             Column("utility"),
-            Column("source", _excerpt, "text"),
+            Column("source", _cut_source, "text"),
         )
         more = f"... and {len(self) - MAX_EXAMPLES:,} more" if len(self) > MAX_EXAMPLES else ""
         examples = self.to_frame().head(MAX_EXAMPLES)
@@ -112,7 +112,7 @@ class PoolSelection(Shown):
         return self.selection.to_dict() | {"n_items": self.n_items, "duplicates": self.duplicates, "sources": sources}
 
 
-def _excerpt(row: Mapping[str, Any]) -> str:
+def _cut_source(row: Mapping[str, Any]) -> str:
     """Return the begin of a source in one line."""
     text = " ".join(str(row.get("source") or "").split())
     return text if len(text) <= MAX_EXCERPT else f"{text[: MAX_EXCERPT - 1]}…"
@@ -168,43 +168,43 @@ def select_pool(
     >>> chosen.selection
     Selection(20 of 500 items by pps:size=length, with probabilities)
     """
-    asked = pool_method(method, cost=cost, balance=balance, dedup=dedup, pair=pair)
+    asked_method = pool_method(method, cost=cost, balance=balance, dedup=dedup, pair=pair)
     if engine is not None:  # workers may have been started in another folder
         paths = [Path(path).absolute() for path in ([paths] if isinstance(paths, str | Path) else paths)]
     pool = open_pool(paths, columns, partition_rows=partition_rows, partition_bytes=partition_bytes)
     fingerprint = pool.fingerprint
     named = ",".join(f"{role}={name}" for role, name in sorted((columns or {}).items()))
-    line = make_signature("pool", None, first_pass=asked.wanted, columns=named or None, data=fingerprint)
+    line = make_signature("pool", None, first_pass=asked_method.request, columns=named or None, data=fingerprint)
     with open_parts(None if journal is None else Path(journal), line, len(pool.partitions)) as parts:
-        measured = first_pass(pool, asked.wanted, parts, jobs=jobs, engine=engine, progress=progress)
+        measured = first_pass(pool, asked_method.request, parts, jobs=jobs, engine=engine, progress=progress)
         if progress is not None:
             progress("choosing", 1.0, measured.n_items)
-        _refuse_absent_roles(measured, asked)
+        _refuse_absent_roles(measured, asked_method)
         refuse_repeated_ids(measured)
-        kept = _without_duplicates(measured, dedup)
-        items, digest = _pool_items(measured, asked, kept)
-        _warn_of_unlike_sources(measured, asked)
-        costs = None if cost is None else parts.column("cost")[kept].astype(np.float64, copy=False)
+        kept_rows = _without_duplicates(measured, dedup)
+        items, digest = _pool_items(measured, asked_method, kept_rows)
+        _warn_of_unlike_sources(measured, asked_method)
+        costs = None if cost is None else parts.read_column("cost")[kept_rows].astype(np.float64, copy=False)
         spec, details = resolve_spec(items, parse_spec(method), {})
         amount = resolve_budget(budget, items.n_items, costs)
         if spec.name == "kmeans":
-            vectors = parts.rows("vector")
-            found = pool_kmeans(vectors, kept, amount.n, np.random.default_rng(seed), **asked.given)
-            chosen = ChosenRows(found.rows, weight=found.weight)
+            vectors = parts.map_rows("vector")
+            clusters = pool_kmeans(vectors, kept_rows, amount.n, np.random.default_rng(seed), **asked_method.parameters)
+            chosen = ChosenRows(clusters.rows, weight=clusters.weight)
         else:
             group = None if balance is None else BALANCE
-            task = task_of(items, Spec(spec.name, asked.given), amount, costs, balance=group, seed=seed)
-            chosen = choose_rows(replace(task, method=asked.method), matching=True)
+            task = build_task(items, Spec(spec.name, asked_method.parameters), amount, costs, balance=group, seed=seed)
+            chosen = choose_rows(replace(task, method=asked_method.method), matching=True)
         if not len(chosen.rows):
             report_empty(spec, budget, costs)
-        records = fetch(measured, kept[chosen.rows], jobs=jobs, engine=engine, progress=progress)
+        records = fetch_items(measured, kept_rows[chosen.rows], jobs=jobs, engine=engine, progress=progress)
         if pool.fingerprint != fingerprint:
             raise FormatError(f"{measured.files}: a file changed while it was read; start again")
         _check_sources(records, measured)
     duplicates = measured.n_items - items.n_items
     if dedup is not None:
         details = details | {"dedup": dedup, "duplicates": duplicates}
-    table = _table(records)
+    table = _build_table(records)
     selection = Selection(
         ids=tuple(table["id"].to_list()),
         population=items.n_items,
@@ -231,41 +231,41 @@ def select_pool(
     return PoolSelection(selection, table, measured.n_items, duplicates)
 
 
-def _without_duplicates(measured: Measured, dedup: str | None) -> IntArray:
+def _without_duplicates(measured: MeasuredPool, dedup: str | None) -> IntArray:
     """Rows whose source repeats no earlier one; all where duplicates are not looked for."""
     if dedup is None:
         return np.arange(measured.n_items)
-    hashes = measured.parts.column("text")
+    hashes = measured.parts.read_column("text")
     first = np.zeros(len(hashes), dtype=np.bool_)
     first[np.unique(hashes, return_index=True)[1]] = True
     if dedup == "near":
-        first &= ~near_duplicates(measured.parts.rows("signature"))  # type: ignore[arg-type]
+        first &= ~near_duplicates(measured.parts.map_rows("signature"))  # type: ignore[arg-type]
     return np.flatnonzero(first)
 
 
-def _pool_items(measured: Measured, asked: PoolMethod, kept: IntArray) -> tuple[PoolItems, str]:
+def _pool_items(measured: MeasuredPool, method: PoolMethod, kept_rows: IntArray) -> tuple[PoolItems, str]:
     """The pool as numbers, and six hexadecimal digits of all that the choice depends on."""
     parts, digest = measured.parts, hashlib.blake2b(digest_size=16)
     arrays: dict[str, NDArray[np.generic]] = {}
-    digest.update(parts.column("id").tobytes())
-    for column, name in asked.columns.items():
-        values = parts.column(name)
+    digest.update(parts.read_column("id").tobytes())
+    for column, name in method.columns.items():
+        values = parts.read_column(name)
         digest.update(values.tobytes())
-        _refuse_empty(values, column, name, asked, measured)
-        arrays[column] = (values if values.dtype != np.uint64 else values.view(np.int64))[kept]
-    documents = parts.column("document") if asked.wanted.document else None
+        _refuse_empty(values, column, name, method, measured)
+        arrays[column] = (values if values.dtype != np.uint64 else values.view(np.int64))[kept_rows]
+    documents = parts.read_column("document") if method.request.document else None
     if documents is not None:
         digest.update(documents.tobytes())
-    if asked.wanted.position:
-        position = parts.column("position").astype(np.int64)
+    if method.request.position:
+        position = parts.read_column("position").astype(np.int64)
         missing = position == np.iinfo(np.int64).min
         if not missing.all():
-            arrays["position"] = np.where(missing, 0, position)[kept]
-    items = pool_items(len(kept), arrays, None if documents is None else documents[kept], measured.files)
+            arrays["position"] = np.where(missing, 0, position)[kept_rows]
+    items = pool_items(len(kept_rows), arrays, None if documents is None else documents[kept_rows], measured.files)
     return items, digest.hexdigest()[:6]
 
 
-def _table(records: list[dict[str, Any]]) -> pl.DataFrame:
+def _build_table(records: list[dict[str, Any]]) -> pl.DataFrame:
     for record in records:
         for name in ("document", "domain"):
             if record.get(name) is not None:
@@ -277,11 +277,13 @@ def _table(records: list[dict[str, Any]]) -> pl.DataFrame:
 # -- checks of the pool as a whole: before anything is written -------------------------------------------------------
 
 
-def _refuse_empty(values: NDArray[np.generic], column: str, array: str, asked: PoolMethod, measured: Measured) -> None:
+def _refuse_empty(
+    values: NDArray[np.generic], column: str, array: str, method: PoolMethod, measured: MeasuredPool
+) -> None:
     """Raise when a column that the choice depends on is empty in the whole pool: its name is misspelt."""
-    value = asked.wanted.value
+    value = method.request.value
     if column in (BALANCE, BINS):
-        empty, what = bool((values == hash_of([NO_GROUP])[0]).all()), f"a value in '{array.removeprefix('group:')}'"
+        empty, what = bool((values == hash_texts([NO_GROUP])[0]).all()), f"a value in '{array.removeprefix('group:')}'"
     elif value is not None and array == "value":
         empty = not np.isfinite(values.astype(np.float64, copy=False)).any()
         what = f"a number in '{value.name}'" if value.kind == "column" else "a source (field 'src')"
@@ -291,36 +293,36 @@ def _refuse_empty(values: NDArray[np.generic], column: str, array: str, asked: P
         raise DataError(f"{measured.files}: no item has {what}; check the name, or map it with --columns ROLE=NAME")
 
 
-def _refuse_absent_roles(measured: Measured, asked: PoolMethod) -> None:
+def _refuse_absent_roles(measured: MeasuredPool, method: PoolMethod) -> None:
     """Raise when --columns gives a role to a field that no item has."""
-    for role in ("id", *(["document"] if asked.wanted.document else [])):
-        if role in measured.pool.fields and not measured.parts.column(role).any():
-            raise _absent(role, measured)
+    for role in ("id", *(["document"] if method.request.document else [])):
+        if role in measured.pool.fields and not measured.parts.read_column(role).any():
+            raise _build_absent_error(role, measured)
 
 
-def _check_sources(records: Sequence[dict[str, Any]], measured: Measured) -> None:
+def _check_sources(records: Sequence[dict[str, Any]], measured: MeasuredPool) -> None:
     """Look for sources among the chosen items, which the first pass may not have read."""
     if any("source" in record for record in records) or not records:
         return
     if "source" in measured.pool.fields:
-        raise _absent("source", measured)
-    others = ", ".join(f"'{name.removeprefix('field:')}'" for name in list(records[0])[:8] if name != "id")
+        raise _build_absent_error("source", measured)
+    fields = ", ".join(f"'{name.removeprefix('field:')}'" for name in list(records[0])[:8] if name != "id")
     warnings.warn(
-        f"no chosen item has a source (field 'src'); there are: {others}; name it with --columns source=NAME",
+        f"no chosen item has a source (field 'src'); there are: {fields}; name it with --columns source=NAME",
         AliquotWarning,
         3,
     )
 
 
-def _absent(role: str, measured: Measured) -> DataError:
+def _build_absent_error(role: str, measured: MeasuredPool) -> DataError:
     name = measured.pool.fields[role]
     return DataError(f"--columns {role}={name}: no item of {measured.files} has the field '{name}'; check the name")
 
 
-def _warn_of_unlike_sources(measured: Measured, asked: PoolMethod) -> None:
+def _warn_of_unlike_sources(measured: MeasuredPool, method: PoolMethod) -> None:
     """Warn once for the whole pool when its sources look unlike those a model learned from."""
-    if asked.wanted.value_kind != "model":
+    if method.request.value_kind != "model":
         return
-    warning = build_unlike_warning(measured.parts.column("unlike").astype(np.float64, copy=False))
+    warning = build_unlike_warning(measured.parts.read_column("unlike").astype(np.float64, copy=False))
     if warning:
         warnings.warn(warning, AliquotWarning, 3)

@@ -96,7 +96,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PassRequest:
     """What the first pass takes from every source."""
 
     value: Value | None = None  # its utility or size, or None
@@ -113,8 +113,8 @@ class Wanted:
         parts = [] if self.value is None else [" ".join(filter(None, vars(self.value).values()))]
         for name, value in vars(self).items():
             if name != "value" and value:
-                listed = value if isinstance(value, str | bool) else ",".join(value)
-                parts.append(name if listed is True else f"{name} {listed}")
+                text = value if isinstance(value, str | bool) else ",".join(value)
+                parts.append(name if text is True else f"{name} {text}")
         return ", ".join(parts) or "ids"
 
     @property
@@ -134,9 +134,9 @@ class PoolMethod:
     """A method on a pool."""
 
     spec: Spec  # as the user gave it
-    wanted: Wanted  # what the first pass takes
+    request: PassRequest  # what the first pass takes
     # the method's parameters, naming columns of `PoolItems`; those of mini-batch k-means where that is it
-    given: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)  # column of `PoolItems` -> array of the first pass
 
     @property
@@ -167,55 +167,57 @@ def pool_method(
     if spec.name == "kmeans":
         if cost is not None or balance is not None:
             raise OptionError("'kmeans' chooses a number of items; use a utility or a design with --cost or --balance")
-        own = {name: value for name, value in spec.parameters.items() if (name, value) != ("features", "source")}
-        bound = bind_parameters("kmeans", read_parameters(pool_kmeans, ()), own)
-        return PoolMethod(spec, Wanted(vectors=bound.get("model", NGRAMS), **common), bound)
-    given, groups, column = dict(spec.parameters), {} if balance is None else {BALANCE: balance}, PREDICTED
+        kmeans_parameters = {
+            name: value for name, value in spec.parameters.items() if (name, value) != ("features", "source")
+        }
+        bound = bind_parameters("kmeans", read_parameters(pool_kmeans, ()), kmeans_parameters)
+        return PoolMethod(spec, PassRequest(vectors=bound.get("model", NGRAMS), **common), bound)
+    parameters, groups, column = dict(spec.parameters), {} if balance is None else {BALANCE: balance}, PREDICTED
     if spec.name in _UTILITIES:
-        common["value"], given = _value(spec, pair), {"column": PREDICTED}
+        common["value"], parameters = _read_value(spec, pair), {"column": PREDICTED}
     elif spec.name == "pps":
-        column = _sized(given, common, pair)
-    elif spec.name == "uncertainty" and "score" in given:
-        common["value"], given["score"] = Value("column", parse_value(given["score"])), column
-    elif spec.name == "stratified" and parse_value(given.get("bins", "document")) != "document":
-        groups[BINS], given["bins"] = parse_value(given["bins"]), BINS
+        column = _read_size(parameters, common, pair)
+    elif spec.name == "uncertainty" and "score" in parameters:
+        common["value"], parameters["score"] = Value("column", parse_value(parameters["score"])), column
+    elif spec.name == "stratified" and parse_value(parameters.get("bins", "document")) != "document":
+        groups[BINS], parameters["bins"] = parse_value(parameters["bins"]), BINS
     if groups.get(BINS) == "metric":
         raise OptionError("stratified: bins=metric needs scores, and a pool has sources alone; name a column")
     common["document"] = spec.name in (*_RUNS, "pps", "stratified") and BINS not in groups
     common["position"] = spec.name in _RUNS
-    wanted = Wanted(groups=tuple(dict.fromkeys(groups.values())), **common)
-    for name in (cost, wanted.value.name if wanted.value is not None and wanted.value.kind == "column" else None):
+    request = PassRequest(groups=tuple(dict.fromkeys(groups.values())), **common)
+    for name in (cost, request.value.name if request.value is not None and request.value.kind == "column" else None):
         if name in _TEXTS:
             raise OptionError(f"'{name}' holds texts; name a column of numbers")
-    columns = {column: "value"} if wanted.value is not None else {}
+    columns = {column: "value"} if request.value is not None else {}
     columns |= {of_items: f"group:{name}" for of_items, name in groups.items()}
-    columns |= {LENGTH: "length"} if wanted.length else {}
-    return PoolMethod(spec, wanted, MappingProxyType(given), columns)
+    columns |= {LENGTH: "length"} if request.length else {}
+    return PoolMethod(spec, request, MappingProxyType(parameters), columns)
 
 
-def _value(spec: Spec, pair: str | None) -> Value:
+def _read_value(spec: Spec, pair: str | None) -> Value:
     """Read `source_length` or `source:model=FILE` (predictor=module:function, column=NAME)."""
-    given = find_method(spec.name)[0].bind(spec.parameters)
+    parameters = find_method(spec.name)[0].bind(spec.parameters)
     if spec.name == "source_length":
         return Value("length")
-    kind, name = find_predictor(given)
+    kind, name = find_predictor(parameters)
     if kind == "column":
         return Value("column", name)
     if kind == "predictor":
         import_function(name)  # a mistake is reported before any work
         code = getattr(sys.modules[name.partition(":")[0]], "__file__", None)
-        return Value("predictor", name, check=_digest(code) if code else "")
-    encoder = require_trusted_encoder(SourceModel.load(name).embedding, name, given.get("encoder"))
-    return Value("model", str(Path(name).resolve()), given.get("pair") or pair, _digest(name), encoder)
+        return Value("predictor", name, check=_file_digest(code) if code else "")
+    encoder = require_trusted_encoder(SourceModel.load(name).embedding, name, parameters.get("encoder"))
+    return Value("model", str(Path(name).resolve()), parameters.get("pair") or pair, _file_digest(name), encoder)
 
 
-def _digest(name: str) -> str:
+def _file_digest(name: str) -> str:
     return hashlib.sha256(read_bytes(name)).hexdigest()[:16]
 
 
-def _sized(given: dict[str, Any], common: dict[str, Any], pair: str | None) -> str:
+def _read_size(parameters: dict[str, Any], common: dict[str, Any], pair: str | None) -> str:
     """Rewrite the size of pps to name a column of `PoolItems`; return that column."""
-    size = parse_value(given.get("size", "error"))
+    size = parse_value(parameters.get("size", "error"))
     if size in ("difficulty", "variance"):
         raise OptionError(
             f"pps: size={size} needs scores, and a pool has sources alone; use length, equal, error, a column or a "
@@ -225,14 +227,14 @@ def _sized(given: dict[str, Any], common: dict[str, Any], pair: str | None) -> s
     if size in ("error", "equal"):
         return PREDICTED
     if size.partition(":")[0] in _UTILITIES:
-        common["value"] = _value(parse_spec(size), pair)
-        common["length"] = "slopes" in given
-        given["size"] = f"source:column={PREDICTED}"  # standardised, as every utility
+        common["value"] = _read_value(parse_spec(size), pair)
+        common["length"] = "slopes" in parameters
+        parameters["size"] = f"source:column={PREDICTED}"  # standardised, as every utility
         return PREDICTED
     common["value"] = Value("length") if size == "length" else Value("column", size)
-    taken = size in (*_TEXTS, "position", "cost")
-    column = LENGTH if size == "length" else f"column {size}" if taken else size
-    given["size"] = column
+    is_reserved = size in (*_TEXTS, "position", "cost")
+    column = LENGTH if size == "length" else f"column {size}" if is_reserved else size
+    parameters["size"] = column
     return column
 
 
@@ -254,14 +256,14 @@ def pool_kmeans(
     """
     del model  # the first pass has made the vectors with it
     n = min(n, len(rows))
-    centres = _centres(vectors, rows, n, rng)
-    label, distance = _assigned(vectors, rows, centres)
+    centres = _fit_centres(vectors, rows, n, rng)
+    label, distance = _assign_to_centres(vectors, rows, centres)
     order = np.lexsort((distance, label))
     chosen = np.sort(order[np.unique(label[order], return_index=True)[1]])
     if len(chosen) < n:  # some centres are nearest to no item: add the items farthest from theirs
-        rest = np.argsort(-distance, kind="stable")
-        rest = rest[~np.isin(rest, chosen)]
-        chosen = np.concatenate([chosen, rest[: n - len(chosen)]])
+        farthest = np.argsort(-distance, kind="stable")
+        farthest = farthest[~np.isin(farthest, chosen)]
+        chosen = np.concatenate([chosen, farthest[: n - len(chosen)]])
     if not weighted:
         return Subset(chosen)
     size = np.bincount(label, minlength=len(centres))[label[chosen]]
@@ -269,7 +271,7 @@ def pool_kmeans(
     return Subset(chosen, (size / shared).astype(np.float64))
 
 
-def _centres(vectors: NDArray[np.generic], rows: IntArray, n: int, rng: np.random.Generator) -> FloatArray:
+def _fit_centres(vectors: NDArray[np.generic], rows: IntArray, n: int, rng: np.random.Generator) -> FloatArray:
     batch = max(_BATCH, 3 * n)
     from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415  (slow to import)
 
@@ -284,16 +286,18 @@ def _centres(vectors: NDArray[np.generic], rows: IntArray, n: int, rng: np.rando
     return np.asarray(fit.cluster_centers_, dtype=np.float64)
 
 
-def _assigned(vectors: NDArray[np.generic], rows: IntArray, centres: FloatArray) -> tuple[IntArray, FloatArray]:
+def _assign_to_centres(
+    vectors: NDArray[np.generic], rows: IntArray, centres: FloatArray
+) -> tuple[IntArray, FloatArray]:
     """The nearest centre of every row and the squared distance to it, a bounded stretch at a time."""
     label = np.empty(len(rows), dtype=np.int64)
     distance = np.empty(len(rows))
-    own = (centres**2).sum(axis=1)
+    squares = (centres**2).sum(axis=1)
     step = max(1, min(_CHUNK, (1 << 24) // len(centres)))
     with threadpool_limits(limits=1):
         for start in range(0, len(rows), step):
             part = np.asarray(vectors[rows[start : start + step]], dtype=np.float64)
-            gap = own - 2.0 * (part @ centres.T)
+            gap = squares - 2.0 * (part @ centres.T)
             nearest = gap.argmin(axis=1)
             label[start : start + step] = nearest
             distance[start : start + step] = ((part - centres[nearest]) ** 2).sum(axis=1)

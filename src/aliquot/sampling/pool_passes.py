@@ -28,8 +28,8 @@ from aliquot.errors import DataError, FormatError, OptionError
 from aliquot.io.journal import Journal, build_journal_error, journal_path, open_journal
 from aliquot.io.writing import is_stream
 from aliquot.sampling.budgets import check_costs, esa_seconds
-from aliquot.sampling.pool_methods import ESA_TIME, Value, Wanted
-from aliquot.sampling.pool_reading import Partition, Pool, items_at, read_partition
+from aliquot.sampling.pool_methods import ESA_TIME, PassRequest, Value
+from aliquot.sampling.pool_reading import Partition, Pool, read_items, read_partition
 from aliquot.sampling.source_model import SourceModel
 from aliquot.sampling.sources import call_predictor
 from aliquot.sampling.text_vectors import embed, hashed_vectors, minhash_signatures
@@ -43,60 +43,60 @@ NO_GROUP = "(none)"
 _NUMBERS, _NAMES = 1, 2  # the kinds of ids that occur: whole numbers, texts
 _HINTS = ("domain", *PAIR_COLUMNS)  # columns that a model uses where a file has them
 _ENDINGS = (".gz", ".jsonl", ".json", ".ndjson", ".parquet")
-_SHOWN = 50
+_MAX_REPEATED = 50
 
 
 # -- measuring a partition -------------------------------------------------------------------------------------------
 
 
-def measure(partition: Partition, pool: Pool, wanted: Wanted) -> tuple[int, Arrays]:
+def measure_partition(partition: Partition, pool: Pool, request: PassRequest) -> tuple[int, Arrays]:
     """Return the partition's number and its arrays."""
-    needed = {"id": True, "source": wanted.needs_source, "document": wanted.document, "position": wanted.position}
+    needed = {"id": True, "source": request.needs_source, "document": request.document, "position": request.position}
     names = [name for name, needs in needed.items() if needs]
-    if wanted.value is not None and wanted.value.kind == "column":
-        names.append(wanted.value.name)
-    if wanted.cost not in (None, ESA_TIME):
-        names.append(str(wanted.cost))
-    hints = _HINTS if wanted.value_kind == "model" else ()
-    tables = read_partition(pool, partition, list(dict.fromkeys(names)), wanted.groups, hints)
-    parts = [_measured(table, partition, wanted) for table in tables if table.height]
+    if request.value is not None and request.value.kind == "column":
+        names.append(request.value.name)
+    if request.cost not in (None, ESA_TIME):
+        names.append(str(request.cost))
+    hints = _HINTS if request.value_kind == "model" else ()
+    tables = read_partition(pool, partition, list(dict.fromkeys(names)), request.groups, hints)
+    parts = [_measure_table(table, partition, request) for table in tables if table.height]
     if not parts:
         return partition.number, {"id": np.zeros(0, dtype=np.uint64)}
     arrays: Arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    arrays["check"] = hash_of(["aliquot"])
+    arrays["check"] = hash_texts(["aliquot"])
     arrays["kinds"] = np.array([np.bitwise_or.reduce(arrays["kinds"])], dtype=np.uint8)
     return partition.number, arrays
 
 
-def _measured(table: pl.DataFrame, partition: Partition, wanted: Wanted) -> Arrays:
+def _measure_table(table: pl.DataFrame, partition: Partition, request: PassRequest) -> Arrays:
     ids = table["id"]
     kind = _NUMBERS if ids.dtype.is_integer() or ids.null_count() == len(ids) else _NAMES
-    arrays: Arrays = {"id": _hashed(ids.cast(pl.String)), "kinds": np.array([kind], dtype=np.uint8)}
-    if wanted.length or wanted.cost == ESA_TIME or wanted.value_kind == "length":
+    arrays: Arrays = {"id": _hash_series(ids.cast(pl.String)), "kinds": np.array([kind], dtype=np.uint8)}
+    if request.length or request.cost == ESA_TIME or request.value_kind == "length":
         arrays["length"] = source_lengths(EvalSet(items=table.select("source").with_row_index("id"), systems=()))
-    if wanted.value is not None:
-        arrays |= _values(table, arrays, wanted.value, partition.path)
-    if wanted.cost == ESA_TIME:
+    if request.value is not None:
+        arrays |= _measure_values(table, arrays, request.value, partition.path)
+    if request.cost == ESA_TIME:
         arrays["cost"] = esa_seconds(arrays["length"])
-    elif wanted.cost is not None:
-        arrays["cost"] = check_costs(table[wanted.cost], ids, partition.path)
-    if wanted.document:
-        arrays["document"] = _hashed(table["document"])
-    if wanted.position:
+    elif request.cost is not None:
+        arrays["cost"] = check_costs(table[request.cost], ids, partition.path)
+    if request.document:
+        arrays["document"] = _hash_series(table["document"])
+    if request.position:
         arrays["position"] = table["position"].cast(pl.Int64).fill_null(np.iinfo(np.int64).min).to_numpy()
-    for name in wanted.groups:
-        arrays[f"group:{name}"] = _hashed(table[f"label:{name}"].fill_null(NO_GROUP))
-    if wanted.dedup is not None:
-        plain = normalised(table["source"])
-        arrays["text"] = _hashed(plain)
-        if wanted.dedup == "near":
-            arrays["signature"] = minhash_signatures(plain)
-    if wanted.vectors is not None:
-        arrays["vector"] = hashed_vectors(table["source"].fill_null("").to_list(), wanted.vectors)
+    for name in request.groups:
+        arrays[f"group:{name}"] = _hash_series(table[f"label:{name}"].fill_null(NO_GROUP))
+    if request.dedup is not None:
+        texts = normalise_texts(table["source"])
+        arrays["text"] = _hash_series(texts)
+        if request.dedup == "near":
+            arrays["signature"] = minhash_signatures(texts)
+    if request.vectors is not None:
+        arrays["vector"] = hashed_vectors(table["source"].fill_null("").to_list(), request.vectors)
     return arrays
 
 
-def _values(table: pl.DataFrame, arrays: Arrays, value: Value, path: str) -> Arrays:
+def _measure_values(table: pl.DataFrame, arrays: Arrays, value: Value, path: str) -> Arrays:
     """The value of every source and, for a model, how unlike its training sources it is."""
     if value.kind == "length":
         return {"value": arrays["length"]}
@@ -105,32 +105,32 @@ def _values(table: pl.DataFrame, arrays: Arrays, value: Value, path: str) -> Arr
     texts = table["source"].to_list()
     if value.kind == "predictor":
         return {"value": call_predictor(value.name, texts)}
-    model = _model(value.name, value.check)
+    model = _load_model(value.name, value.check)
     vectors = embed([text or "" for text in texts], value.encoder) if model.embedding else None
-    pairs = value.pair if value.pair is not None else _pairs(table, path)
-    found, unlike = model.assess(texts, pair=pairs, domain=table["hint:domain"].to_list(), vectors=vectors)
-    return {"value": found, "unlike": unlike}
+    pairs = value.pair if value.pair is not None else _language_pairs(table, path)
+    values, unlike = model.assess(texts, pair=pairs, domain=table["hint:domain"].to_list(), vectors=vectors)
+    return {"value": values, "unlike": unlike}
 
 
 @lru_cache(maxsize=2)
-def _model(name: str, digest: str) -> SourceModel:
+def _load_model(name: str, digest: str) -> SourceModel:
     """Load a model once for each process."""
     del digest  # a file that changed is loaded again
     return SourceModel.load(name)
 
 
-def _pairs(table: pl.DataFrame, path: str) -> list[str | None] | str | None:
+def _language_pairs(table: pl.DataFrame, path: str) -> list[str | None] | str | None:
     """Every source's language pair: from its columns, or else from the file's name."""
-    found = table.select(pl.coalesce([f"hint:{name}" for name in PAIR_COLUMNS])).to_series()
-    if found.null_count() < len(found):
-        return found.to_list()
+    pairs = table.select(pl.coalesce([f"hint:{name}" for name in PAIR_COLUMNS])).to_series()
+    if pairs.null_count() < len(pairs):
+        return pairs.to_list()
     name = Path(path).name
     for ending in _ENDINGS:
         name = name.removesuffix(ending)
     return find_language_pair(name)
 
 
-def _hashed(values: pl.Series) -> NDArray[np.uint64]:
+def _hash_series(values: pl.Series) -> NDArray[np.uint64]:
     """64 bits for each text; 0 where there is none."""
     hashes = np.array(values.hash(seed=0).to_numpy(), dtype=np.uint64)
     hashes[hashes == 0] = 1
@@ -139,19 +139,19 @@ def _hashed(values: pl.Series) -> NDArray[np.uint64]:
     return hashes
 
 
-def hash_of(values: list[str]) -> NDArray[np.uint64]:
+def hash_texts(values: list[str]) -> NDArray[np.uint64]:
     """Hash texts as the first pass does.
 
-    >>> bool(hash_of(["a"])[0] == hash_of(["a", "b"])[0])
+    >>> bool(hash_texts(["a"])[0] == hash_texts(["a", "b"])[0])
     True
     """
-    return _hashed(pl.Series(values, dtype=pl.String))
+    return _hash_series(pl.Series(values, dtype=pl.String))
 
 
-def normalised(source: pl.Series) -> pl.Series:
+def normalise_texts(source: pl.Series) -> pl.Series:
     r"""Write texts alike that read alike: compatible characters, lower case, single spaces.
 
-    >>> normalised(pl.Series(["A\u00a0 Cat ", None])).to_list()
+    >>> normalise_texts(pl.Series(["A\u00a0 Cat ", None])).to_list()
     ['a cat', '']
     """
     plain = source.fill_null("").str.normalize("NFKC").str.to_lowercase()
@@ -162,7 +162,7 @@ def normalised(source: pl.Series) -> pl.Series:
 
 
 @dataclass(frozen=True)
-class Parts:
+class PartitionArrays:
     """The arrays of the `count` partitions, each kept in the journal as soon as it is measured."""
 
     journal: Journal
@@ -171,13 +171,13 @@ class Parts:
 
     def add(self, number: int, arrays: Arrays) -> None:
         """Keep a finished partition."""
-        cells, at = [], 0
+        cells, offset = [], 0
         for name, array in arrays.items():
-            cells.append({"name": name, "dtype": array.dtype.str, "shape": array.shape, "at": at})
-            at += array.nbytes
+            cells.append({"name": name, "dtype": array.dtype.str, "shape": array.shape, "at": offset})
+            offset += array.nbytes
         self.journal.add(str(number), cells, b"".join(array.tobytes() for array in arrays.values()))
 
-    def _each(self, name: str) -> Iterator[NDArray[np.generic]]:
+    def _iterate_arrays(self, name: str) -> Iterator[NDArray[np.generic]]:
         for key in map(str, range(self.count)):
             for cell in self.journal.done[key]:
                 if cell["name"] == name:
@@ -185,32 +185,32 @@ class Parts:
                     raw = self.journal.payload(key, cell["at"], dtype.itemsize * int(np.prod(shape)))
                     yield np.frombuffer(raw, dtype=dtype).reshape(shape)
 
-    def lengths(self) -> NDArray[np.int64]:
+    def count_items(self) -> NDArray[np.int64]:
         """The number of items of every partition."""
-        return np.array([len(part) for part in self._each("id")], dtype=np.int64)
+        return np.array([len(part) for part in self._iterate_arrays("id")], dtype=np.int64)
 
-    def column(self, name: str) -> NDArray[np.generic]:
+    def read_column(self, name: str) -> NDArray[np.generic]:
         """One number for every item of the pool."""
-        parts = list(self._each(name))
+        parts = list(self._iterate_arrays(name))
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def distinct(self, name: str) -> set[int]:
+    def distinct_values(self, name: str) -> set[int]:
         """The values of an array that has one entry a partition."""
-        return {int(part[0]) for part in self._each(name)}
+        return {int(part[0]) for part in self._iterate_arrays(name)}
 
-    def rows(self, name: str) -> NDArray[np.generic]:
+    def map_rows(self, name: str) -> NDArray[np.generic]:
         """A row for every item, on disk and mapped into memory: it may be larger than memory."""
-        total, at = int(self.lengths().sum()), 0
+        n_items, start = int(self.count_items().sum()), 0
         mapped: NDArray[np.generic] = np.zeros((0, 0))
-        for part in self._each(name):
-            if not at:
-                mapped = _mapped(self.place, part.dtype, (total, *part.shape[1:]))
-            mapped[at : at + len(part)] = part
-            at += len(part)
+        for part in self._iterate_arrays(name):
+            if not start:
+                mapped = _map_file(self.place, part.dtype, (n_items, *part.shape[1:]))
+            mapped[start : start + len(part)] = part
+            start += len(part)
         return mapped
 
 
-def _mapped(place: Path, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> NDArray[np.generic]:
+def _map_file(place: Path, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> NDArray[np.generic]:
     """An array in a file without a name.
 
     Its room is taken first: a disk that is full when a mapped page is written kills the process without a message.
@@ -228,19 +228,21 @@ def _mapped(place: Path, dtype: np.dtype[np.generic], shape: tuple[int, ...]) ->
 
 
 @contextmanager
-def open_parts(output: Path | None, signature: str, count: int) -> Iterator[Parts]:
+def open_parts(output: Path | None, signature: str, count: int) -> Iterator[PartitionArrays]:
     """Open the journal of partitions beside an output file, with those that an earlier, killed run finished.
 
     It is deleted when the block succeeds, when the data are at fault, or when nothing is finished; otherwise it stays.
     """
     if output is None or is_stream(output):
         with tempfile.TemporaryFile(prefix="aliquot-pool-") as file:
-            yield Parts(Journal(file=cast("BinaryIO", file), synced=False), count, Path(tempfile.gettempdir()))
+            yield PartitionArrays(
+                Journal(file=cast("BinaryIO", file), synced=False), count, Path(tempfile.gettempdir())
+            )
         return
     journal: Journal | None = None
     try:
         with open_journal(output, signature) as journal:
-            yield Parts(journal, count, output.parent)
+            yield PartitionArrays(journal, count, output.parent)
     except BaseException as error:
         if journal is not None and (isinstance(error, DataError) or not journal.done):
             journal_path(output).unlink(missing_ok=True)
@@ -252,11 +254,11 @@ def open_parts(output: Path | None, signature: str, count: int) -> Iterator[Part
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredPool:
     """A pool after the first pass."""
 
     pool: Pool  # the files
-    parts: Parts  # the arrays on disk
+    parts: PartitionArrays  # the arrays on disk
     starts: IntArray  # the row at which each partition begins; the last entry is the number of items
 
     @property
@@ -271,36 +273,44 @@ class Measured:
 
 
 def first_pass(
-    pool: Pool, wanted: Wanted, parts: Parts, *, jobs: int | None, engine: str | None, progress: Progress | None
-) -> Measured:
+    pool: Pool,
+    request: PassRequest,
+    parts: PartitionArrays,
+    *,
+    jobs: int | None,
+    engine: str | None,
+    progress: Progress | None,
+) -> MeasuredPool:
     """Measure the partitions that are not finished yet, each on some worker, and keep each as soon as it is ready."""
-    left = [partition for partition in pool.partitions if str(partition.number) not in parts.journal.done]
+    unfinished = [partition for partition in pool.partitions if str(partition.number) not in parts.journal.done]
     total = sum(partition.weight for partition in pool.partitions) or 1.0
-    done, items = total - sum(partition.weight for partition in left), 0
+    weight_done, items = total - sum(partition.weight for partition in unfinished), 0
     if progress is not None:
-        progress("measuring", done / total, items)
-    for number, arrays in run_tasks(partial(measure, pool=_light(pool), wanted=wanted), left, jobs=jobs, engine=engine):
+        progress("measuring", weight_done / total, items)
+    for number, arrays in run_tasks(
+        partial(measure_partition, pool=_without_files(pool), request=request), unfinished, jobs=jobs, engine=engine
+    ):
         parts.add(number, arrays)
-        done += pool.partitions[number].weight
+        weight_done += pool.partitions[number].weight
         items += len(arrays["id"])
         if progress is not None:
-            progress("measuring", done / total, items)
-    lengths = parts.lengths()
-    measured = Measured(pool, parts, np.concatenate([[0], np.cumsum(lengths)]))
+            progress("measuring", weight_done / total, items)
+    lengths = parts.count_items()
+    measured = MeasuredPool(pool, parts, np.concatenate([[0], np.cumsum(lengths)]))
     if not measured.n_items:
         raise FormatError(f"{measured.files}: no item at all; each line or row should be one source")
-    if len(parts.distinct("check")) > 1:
+    if len(parts.distinct_values("check")) > 1:
         raise OptionError("the workers run different versions of polars, whose hashes differ; install the same on all")
     return measured
 
 
-def _light(pool: Pool) -> Pool:
+def _without_files(pool: Pool) -> Pool:
     """What a worker needs to know of the pool: the names of its columns."""
     return replace(pool, files=(), partitions=())
 
 
-def fetch(
-    measured: Measured,
+def fetch_items(
+    measured: MeasuredPool,
     rows: IntArray,
     *,
     jobs: int | None = 1,
@@ -312,17 +322,22 @@ def fetch(
     ascending = rows[order]
     cuts = np.searchsorted(ascending, measured.starts)
     tasks = [
-        (partition, (ascending[cuts[at] : cuts[at + 1]] - measured.starts[at]).tolist())
-        for at, partition in enumerate(measured.pool.partitions)
-        if cuts[at] < cuts[at + 1]
+        (
+            partition,
+            (ascending[cuts[index] : cuts[index + 1]] - measured.starts[index]).tolist(),
+        )
+        for index, partition in enumerate(measured.pool.partitions)
+        if cuts[index] < cuts[index + 1]
     ]
-    found: dict[int, list[dict[str, Any]]] = {}
-    for number, records in run_tasks(partial(_fetch, pool=_light(measured.pool)), tasks, jobs=jobs, engine=engine):
-        found[number] = records
+    records_of: dict[int, list[dict[str, Any]]] = {}
+    for number, records in run_tasks(
+        partial(_fetch_partition, pool=_without_files(measured.pool)), tasks, jobs=jobs, engine=engine
+    ):
+        records_of[number] = records
         if progress is not None:
-            progress("fetching", len(found) / max(1, len(tasks)), sum(map(len, found.values())))
-    in_order = [record for number in sorted(found) for record in found[number]]
-    texts = any(kinds & _NAMES for kinds in measured.parts.distinct("kinds"))  # where one id is a text, all are
+            progress("fetching", len(records_of) / max(1, len(tasks)), sum(map(len, records_of.values())))
+    in_order = [record for number in sorted(records_of) for record in records_of[number]]
+    texts = any(kinds & _NAMES for kinds in measured.parts.distinct_values("kinds"))  # where one id is a text, all are
     fetched: list[dict[str, Any]] = [{}] * len(rows)
     for place, row, record in zip(order.tolist(), ascending.tolist(), in_order, strict=True):
         item = row if record.get("id") is None else record["id"]
@@ -330,34 +345,34 @@ def fetch(
     return fetched
 
 
-def _fetch(task: tuple[Partition, Sequence[int]], pool: Pool) -> tuple[int, list[dict[str, Any]]]:
+def _fetch_partition(task: tuple[Partition, Sequence[int]], pool: Pool) -> tuple[int, list[dict[str, Any]]]:
     partition, rows = task
-    return partition.number, items_at(pool, partition, rows)
+    return partition.number, read_items(pool, partition, rows)
 
 
-def refuse_repeated_ids(measured: Measured) -> None:
+def refuse_repeated_ids(measured: MeasuredPool) -> None:
     """Raise when two items of the pool have the same id, in whatever partitions they are."""
-    hashes = measured.parts.column("id")
+    hashes = measured.parts.read_column("id")
     absent = np.flatnonzero(hashes == 0)
     if absent.size:
-        hashes[absent] = hash_of([str(row) for row in absent.tolist()])
+        hashes[absent] = hash_texts([str(row) for row in absent.tolist()])
     ordered = np.sort(hashes)
     repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    for value in repeated[:_SHOWN]:
-        rows = np.flatnonzero(hashes == value)[:_SHOWN]  # a column of few values may have been named as the id
+    for value in repeated[:_MAX_REPEATED]:
+        rows = np.flatnonzero(hashes == value)[:_MAX_REPEATED]  # a column of few values may have been named as the id
         first_of: dict[str, int] = {}
-        for row, record in zip(rows.tolist(), fetch(measured, rows), strict=True):
+        for row, record in zip(rows.tolist(), fetch_items(measured, rows), strict=True):
             earlier = first_of.setdefault(str(record["id"]), row)
             if earlier != row:
                 raise DataError(
-                    f"the item id {record['id']!r} occurs twice: {_place(measured, earlier)}, and "
-                    f"{_place(measured, row)}; give every item its own id"
+                    f"the item id {record['id']!r} occurs twice: {_describe_place(measured, earlier)}, and "
+                    f"{_describe_place(measured, row)}; give every item its own id"
                 )
 
 
-def _place(measured: Measured, row: int) -> str:
+def _describe_place(measured: MeasuredPool, row: int) -> str:
     """Name the file of a row of the pool and its item number there."""
-    at = int(np.searchsorted(measured.starts, row, side="right")) - 1
-    partition = measured.pool.partitions[at]
+    number = int(np.searchsorted(measured.starts, row, side="right")) - 1
+    partition = measured.pool.partitions[number]
     first = next(p.number for p in measured.pool.partitions if p.path == partition.path)
     return f"{partition.path} item number {row - int(measured.starts[first]) + 1}"

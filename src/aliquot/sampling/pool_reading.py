@@ -101,7 +101,7 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Column:
+class PoolColumn:
     """One column to read: `name` in our tables, `field` in the files."""
 
     name: str
@@ -124,7 +124,7 @@ def open_pool(
     `columns`: role -> its name in the files, e.g. {"source": "text"}. Partitions hold `partition_rows` of Parquet or
     `partition_bytes` of JSON lines.
     """
-    names = _files([paths] if isinstance(paths, str | Path) else list(paths))
+    names = _expand_paths([paths] if isinstance(paths, str | Path) else list(paths))
     for role in columns or {}:
         if role not in ROLES:
             raise unknown_name("role of a column", role, ROLES, "write --columns source=text,id=key")
@@ -133,7 +133,7 @@ def open_pool(
         raise OptionError(f"--columns names '{twice[0]}' for two roles; give each role its own column")
     partitions: list[Partition] = []
     for name in names:
-        kind, size = _kind(name), Path(name).stat().st_size
+        kind, size = _detect_kind(name), Path(name).stat().st_size
         if kind == PARQUET:
             total, step = _parquet_rows(name), partition_rows
         else:
@@ -146,28 +146,30 @@ def open_pool(
     return Pool(tuple(names), tuple(partitions), dict(columns or {}))
 
 
-def _files(paths: Sequence[str | Path]) -> list[str]:
+def _expand_paths(paths: Sequence[str | Path]) -> list[str]:
     if not paths:
         raise OptionError("no file of sources is named; give Parquet or JSON lines files, or a pattern in quotes")
     names: list[str] = []
     for path in map(str, paths):
         if set("*?[") & set(path) and not Path(path).exists():
-            found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207  (Path.glob refuses absolute patterns)
-            if not found:
+            matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207  (Path.glob refuses absolute patterns)
+            if not matches:
                 raise FormatError(f"{path}: no file fits this pattern; check the path")
-            names += found
+            names += matches
         else:
             names.append(path)
-    seen: dict[Path, str] = {}
+    names_by_path: dict[Path, str] = {}
     for name in names:
         place = Path(name).resolve()
-        if place in seen:
-            raise OptionError(f"{name}: the file is named twice (also as {seen[place]}); each source counts once")
-        seen[place] = name
+        if place in names_by_path:
+            raise OptionError(
+                f"{name}: the file is named twice (also as {names_by_path[place]}); each source counts once"
+            )
+        names_by_path[place] = name
     return names
 
 
-def _kind(name: str) -> str:
+def _detect_kind(name: str) -> str:
     path = Path(name)
     require_readable(path)
     if path.is_dir():
@@ -189,7 +191,7 @@ def _kind(name: str) -> str:
     return LINES
 
 
-def field_of(pool: Pool, column: str, partition: Partition) -> str:
+def find_field(pool: Pool, column: str, partition: Partition) -> str:
     """Return the name of a column in a file; Parquet may use the names of the fields or of the columns."""
     if column in pool.fields:
         return pool.fields[column]
@@ -206,32 +208,34 @@ def read_partition(
     pool: Pool, partition: Partition, names: Sequence[str], labels: Sequence[str] = (), hints: Sequence[str] = ()
 ) -> Iterator[pl.DataFrame]:
     """Yield tables of bounded size: columns `names`, `labels` (as `label:NAME`), and `hints` that a file may lack."""
-    columns = [Column(name, field_of(pool, name, partition), KINDS.get(name, "number")) for name in names]
-    for prefix, others in (("label", labels), ("hint", hints)):
-        columns += [Column(f"{prefix}:{name}", field_of(pool, name, partition), "label") for name in others]
+    columns = [PoolColumn(name, find_field(pool, name, partition), KINDS.get(name, "number")) for name in names]
+    for prefix, group_names in (("label", labels), ("hint", hints)):
+        columns += [PoolColumn(f"{prefix}:{name}", find_field(pool, name, partition), "label") for name in group_names]
     if partition.kind == PARQUET:
         yield _read_rows(partition, columns)
         return
-    kinds = _kinds(columns)
-    decoder, place = _decoder(tuple(kinds.items())), {field: f"f{at}" for at, field in enumerate(kinds)}
-    for offset, raw in _blocks(partition):
-        rows = _decoded(decoder, raw, partition, offset)
+    kinds = _field_kinds(columns)
+    decoder, place = _build_decoder(tuple(kinds.items())), {field: f"f{index}" for index, field in enumerate(kinds)}
+    for offset, raw in _read_blocks(partition):
+        rows = _decode_block(decoder, raw, partition, offset)
         if rows:
-            found = [(column, [getattr(row, place[column.field]) for row in rows]) for column in columns]
-            yield pl.DataFrame([_series(column, values, partition) for column, values in found])
+            values_by_column = [(column, [getattr(row, place[column.field]) for row in rows]) for column in columns]
+            yield pl.DataFrame([_build_series(column, values, partition) for column, values in values_by_column])
 
 
-def items_at(pool: Pool, partition: Partition, rows: Sequence[int]) -> list[dict[str, Any]]:
+def read_items(pool: Pool, partition: Partition, rows: Sequence[int]) -> list[dict[str, Any]]:
     """Return the whole items at these rows of the partition, by our column names; an absent id is absent."""
-    fields = {name: field_of(pool, name, partition) for name in KINDS}
+    fields = {name: find_field(pool, name, partition) for name in KINDS}
     if partition.kind == PARQUET:
         plain = [column for column in _parquet_columns(partition.path) if column not in NESTED]
-        table = _slice(partition, plain)[np.asarray(rows, dtype=np.int64)]
-        texts = [Column(field, field, KINDS[name]) for name, field in fields.items() if KINDS[name] in _TEXTS]
-        read = [_typed(table[column.field], column, partition) for column in texts if column.field in table.columns]
+        table = _scan_rows(partition, plain)[np.asarray(rows, dtype=np.int64)]
+        texts = [PoolColumn(field, field, KINDS[name]) for name, field in fields.items() if KINDS[name] in _TEXTS]
+        read = [
+            _cast_values(table[column.field], column, partition) for column in texts if column.field in table.columns
+        ]
         records: list[dict[str, Any]] = table.with_columns(read).to_dicts()
     else:
-        records = _lines_at(partition, rows)
+        records = _read_lines(partition, rows)
     if len(records) != len(rows):
         raise FormatError(f"{partition.path}: the file changed while it was read; start again")
     roles = {field: name for name, field in fields.items()}
@@ -252,10 +256,10 @@ def _by_column(partition: Partition, roles: Mapping[str, str], record: dict[str,
     return item
 
 
-def label_of(value: Any) -> str | None:
+def group_label(value: Any) -> str | None:
     """Write a value as the name of its group; 1 and 1.0 are one group, whatever other partitions hold.
 
-    >>> label_of(1), label_of(1.0), label_of(1.5), label_of("news"), label_of(True), label_of(None)
+    >>> group_label(1), group_label(1.0), group_label(1.5), group_label("news"), group_label(True), group_label(None)
     ('1', '1', '1.5', 'news', 'true', None)
     """
     if value is None or isinstance(value, str):
@@ -268,7 +272,7 @@ def label_of(value: Any) -> str | None:
 # -- Parquet ---------------------------------------------------------------------------------------------------------
 
 
-def _unreadable(name: str, error: Exception, where: str = "") -> FormatError:
+def _build_parquet_error(name: str, error: Exception, where: str = "") -> FormatError:
     reason = (str(error).splitlines() or ["no reason given"])[0][:200]
     return FormatError(f"{name}{where}: unreadable Parquet ({reason}); the file is truncated or damaged: copy it again")
 
@@ -280,7 +284,7 @@ def _parquet_rows(name: str) -> int:
         with silence_panics():
             return int(pl.scan_parquet(name).select(pl.len()).collect().item())
     except _NO_PARQUET as error:
-        raise _unreadable(name, error) from None
+        raise _build_parquet_error(name, error) from None
 
 
 def _parquet_columns(name: str) -> list[str]:
@@ -288,41 +292,43 @@ def _parquet_columns(name: str) -> list[str]:
         with silence_panics():
             return list(pl.read_parquet_schema(name))
     except _NO_PARQUET as error:
-        raise _unreadable(name, error) from None
+        raise _build_parquet_error(name, error) from None
 
 
-def _slice(partition: Partition, fields: Sequence[str]) -> pl.DataFrame:
+def _scan_rows(partition: Partition, fields: Sequence[str]) -> pl.DataFrame:
     first, last = partition.start, partition.stop
     try:
         lazy = pl.scan_parquet(partition.path).slice(first, last - first)
         with silence_panics():
             return lazy.select(fields or pl.lit(0).alias("none")).collect()
     except _NO_PARQUET as error:
-        raise _unreadable(partition.path, error, f" rows {first + 1} to {last}") from None
+        raise _build_parquet_error(partition.path, error, f" rows {first + 1} to {last}") from None
 
 
-def _read_rows(partition: Partition, columns: Sequence[Column]) -> pl.DataFrame:
-    there = _parquet_columns(partition.path)
+def _read_rows(partition: Partition, columns: Sequence[PoolColumn]) -> pl.DataFrame:
+    available = _parquet_columns(partition.path)
     for column in columns:
-        if column.field not in there and column.name not in OPTIONAL and not column.name.startswith("hint:"):
+        if column.field not in available and column.name not in OPTIONAL and not column.name.startswith("hint:"):
             name = column.name.removeprefix("label:")
-            listed = ", ".join(f"'{entry}'" for entry in there[:12])
+            listed = ", ".join(f"'{entry}'" for entry in available[:12])
             advice = f"name it with --columns {name}=NAME" if name in ROLES else "check the name"
             raise DataError(f"{partition.path}: no {name} ('{column.field}' is absent); there are: {listed}; {advice}")
-    table = _slice(partition, list(dict.fromkeys(column.field for column in columns if column.field in there)))
+    table = _scan_rows(partition, list(dict.fromkeys(column.field for column in columns if column.field in available)))
     absent = pl.Series([None], dtype=pl.String).extend_constant(None, partition.stop - partition.start - 1)
     return pl.DataFrame(
         [
-            _typed(table[column.field], column, partition) if column.field in there else absent.alias(column.name)
+            _cast_values(table[column.field], column, partition)
+            if column.field in available
+            else absent.alias(column.name)
             for column in columns
         ]
     )
 
 
-def _typed(values: pl.Series, column: Column, partition: Partition) -> pl.Series:
+def _cast_values(values: pl.Series, column: PoolColumn, partition: Partition) -> pl.Series:
     what, kind = f"{partition.path}: the column '{column.field}'", column.kind
     if kind == "label":
-        return _labels(values).alias(column.name)
+        return _label_values(values).alias(column.name)
     if kind == "id" and values.dtype.is_integer():
         try:
             return values.cast(pl.Int64).alias(column.name)
@@ -335,40 +341,40 @@ def _typed(values: pl.Series, column: Column, partition: Partition) -> pl.Series
     return cast_column(values, pl.String() if kind == "id" else _DTYPES[kind], what).alias(column.name)
 
 
-def _labels(values: pl.Series) -> pl.Series:
+def _label_values(values: pl.Series) -> pl.Series:
     if values.dtype.is_integer() or values.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Boolean):
         return values.cast(pl.String)
-    return pl.Series([label_of(value) for value in values.to_list()], dtype=pl.String)
+    return pl.Series([group_label(value) for value in values.to_list()], dtype=pl.String)
 
 
 # -- JSON lines ------------------------------------------------------------------------------------------------------
 
 
-def _kinds(columns: Sequence[Column]) -> dict[str, Kind]:
+def _field_kinds(columns: Sequence[PoolColumn]) -> dict[str, Kind]:
     """Each field once, with its kind: a column may be a group and have another kind besides."""
     kinds: dict[str, Kind] = {}
     for column in columns:
-        known = kinds.setdefault(column.field, column.kind)
-        if known == "label":
+        kind = kinds.setdefault(column.field, column.kind)
+        if kind == "label":
             kinds[column.field] = column.kind
-        elif column.kind not in (known, "label"):
+        elif column.kind not in (kind, "label"):
             raise OptionError(
-                f"the field '{column.field}' is needed as {known} and as {column.kind}; name another column"
+                f"the field '{column.field}' is needed as {kind} and as {column.kind}; name another column"
             )
     return kinds
 
 
 @lru_cache(maxsize=8)
-def _decoder(fields: tuple[tuple[str, Kind], ...]) -> msgspec.json.Decoder[Any]:
+def _build_decoder(fields: tuple[tuple[str, Kind], ...]) -> msgspec.json.Decoder[Any]:
     """A decoder of these fields alone; the others are skipped unread."""
     entries = [
-        (f"f{at}", _JSON_TYPES[kind], msgspec.field(default=None, name=field))
-        for at, (field, kind) in enumerate(fields)
+        (f"f{index}", _JSON_TYPES[kind], msgspec.field(default=None, name=field))
+        for index, (field, kind) in enumerate(fields)
     ]
     return msgspec.json.Decoder(msgspec.defstruct("Line", entries, gc=False))
 
 
-def _decoded(decoder: msgspec.json.Decoder[Any], raw: bytes, partition: Partition, offset: int) -> list[Any]:
+def _decode_block(decoder: msgspec.json.Decoder[Any], raw: bytes, partition: Partition, offset: int) -> list[Any]:
     """Decode a block at once; go line by line only when something is wrong with it."""
     names = [b"%s:" % msgspec.json.encode(name) for name in decoder.type.__struct_encode_fields__]
     try:
@@ -380,27 +386,29 @@ def _decoded(decoder: msgspec.json.Decoder[Any], raw: bytes, partition: Partitio
             return rows
     except _REFUSED:
         pass
-    return [_decode(decoder, line, partition, offset, number) for number, line in _numbered(raw)]
+    return [_decode_line(decoder, line, partition, offset, number) for number, line in _number_lines(raw)]
 
 
 def _require_unique(raw: bytes, names: Sequence[bytes], partition: Partition, offset: int) -> None:
     """Refuse lines that give a field twice."""
-    for number, line in _numbered(raw):
+    for number, line in _number_lines(raw):
         if any(line.count(name) > 1 for name in names):
-            where = f"{partition.path} line {_lines_before(partition, offset) + number + 1}"
+            where = f"{partition.path} line {_count_lines_before(partition, offset) + number + 1}"
             require_unique_keys(line, count_keys(msgspec.json.decode(line)), [(where, line)])
 
 
-def _numbered(raw: bytes) -> Iterator[tuple[int, bytes]]:
+def _number_lines(raw: bytes) -> Iterator[tuple[int, bytes]]:
     return ((number, line) for number, line in enumerate(raw.split(b"\n")) if line and not line.isspace())
 
 
-def _decode(decoder: msgspec.json.Decoder[Any], line: bytes, partition: Partition, offset: int, number: int) -> Any:
+def _decode_line(
+    decoder: msgspec.json.Decoder[Any], line: bytes, partition: Partition, offset: int, number: int
+) -> Any:
     """Decode one line, the `number`-th of the block at `offset`."""
     try:
         return decoder.decode(line)
     except _REFUSED as error:
-        where = f"{partition.path} line {_lines_before(partition, offset) + number + 1}"
+        where = f"{partition.path} line {_count_lines_before(partition, offset) + number + 1}"
         if isinstance(error, UnicodeDecodeError):
             raise FormatError(
                 f"{where}: byte 0x{error.object[error.start]:02x} is not valid UTF-8; convert the file first, "
@@ -409,10 +417,10 @@ def _decode(decoder: msgspec.json.Decoder[Any], line: bytes, partition: Partitio
         raise build_line_error(line, where, str(error)) from None
 
 
-def _series(column: Column, values: list[Any], partition: Partition) -> pl.Series:
+def _build_series(column: PoolColumn, values: list[Any], partition: Partition) -> pl.Series:
     kind = column.kind
     if kind == "label":
-        values = [label_of(value) for value in values]
+        values = [group_label(value) for value in values]
     elif kind == "name" or (kind == "id" and set(map(type, values)) - {type(None)} != {int}):
         values, kind = [None if value is None else str(value) for value in values], "name"
     elif kind in ("id", "whole"):
@@ -425,23 +433,23 @@ def _series(column: Column, values: list[Any], partition: Partition) -> pl.Serie
     return pl.Series(column.name, values, dtype=_DTYPES[kind])
 
 
-def _lines_at(partition: Partition, rows: Sequence[int]) -> list[dict[str, Any]]:
+def _read_lines(partition: Partition, rows: Sequence[int]) -> list[dict[str, Any]]:
     """The whole JSON objects at these rows of the partition, ascending; blank lines are no rows."""
-    decoder, wanted, at = msgspec.json.Decoder(dict[str, Any]), set(rows), 0
-    found: list[dict[str, Any]] = []
-    for offset, raw in _blocks(partition):
-        for number, line in _numbered(raw):
-            if at in wanted:
-                found.append(_decode(decoder, line, partition, offset, number))
-            at += 1
-        if len(found) == len(wanted):
+    decoder, chosen, row = msgspec.json.Decoder(dict[str, Any]), set(rows), 0
+    items: list[dict[str, Any]] = []
+    for offset, raw in _read_blocks(partition):
+        for number, line in _number_lines(raw):
+            if row in chosen:
+                items.append(_decode_line(decoder, line, partition, offset, number))
+            row += 1
+        if len(items) == len(chosen):
             break
-    return found
+    return items
 
 
-def _blocks(partition: Partition) -> Iterator[tuple[int, bytes]]:
+def _read_blocks(partition: Partition) -> Iterator[tuple[int, bytes]]:
     """Yield (offset, bytes) blocks of whole lines: those that begin inside the partition."""
-    with _opened(partition) as file:
+    with _open_lines(partition) as file:
         zipped = partition.kind != LINES
         if partition.start:
             file.seek(partition.start - 1)
@@ -460,7 +468,7 @@ def _blocks(partition: Partition) -> Iterator[tuple[int, bytes]]:
 
 
 @contextmanager
-def _opened(partition: Partition) -> Iterator[BinaryIO]:
+def _open_lines(partition: Partition) -> Iterator[BinaryIO]:
     path = Path(partition.path)
     if partition.kind == LINES:
         with path.open("rb") as file:
@@ -475,10 +483,10 @@ def _opened(partition: Partition) -> Iterator[BinaryIO]:
         raise FormatError(f"{path}: damaged gzip data ({error}); copy or download it again") from None
 
 
-def _lines_before(partition: Partition, offset: int) -> int:
+def _count_lines_before(partition: Partition, offset: int) -> int:
     """Count the lines before an offset of the (unpacked) file; only errors need it."""
     count = 0
-    with _opened(partition) as file:
+    with _open_lines(partition) as file:
         while offset > 0 and (block := file.read(min(BLOCK, offset))):
             count += block.count(b"\n")
             offset -= len(block)

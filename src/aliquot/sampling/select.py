@@ -101,43 +101,43 @@ def select(
     if unit not in UNITS:
         raise unknown_name("unit", unit, UNITS)
     spec, details = resolve_spec(data, parse_spec(method), parameters)
-    spec = _with_scale(spec, data, protocol)
-    spec = _with_past_scale(spec, data, as_evalsets(past))
+    spec = _apply_protocol_scale(spec, data, protocol)
+    spec = _apply_past_scale(spec, data, as_evalsets(past))
     earlier = None
     if add_to is not None:
-        asked = method != "auto" or any(value is not None for value in parameters.values())
+        is_named = method != "auto" or any(value is not None for value in parameters.values())
         options = {"cost": cost, "include": len(include), "within": within, "non-matching": not matching}
         _refuse_with_wave(options | {"unit document": unit == "document"})
-        earlier = _to_add_to(add_to, spec if asked else None)
+        earlier = _read_earlier(add_to, spec if is_named else None)
     elif str(budget).strip().startswith("+"):
         raise OptionError(f"--budget {budget} adds to an earlier selection: name it with --add-to")
     if within is not None and len(exclude_items):
         raise OptionError(
             "--exclude-items with --within: exclude them in the first selection, where they leave the pool"
         )
-    _warn_of_crowd(spec, crowd)
+    _check_crowd(spec, crowd)
     if earlier is None:
-        _ask_for_scale(spec, data)
-    pool = data if within is None else chosen_before(data, within)
+        _warn_unknown_scale(spec, data)
+    pool = data if within is None else keep_first_stage(data, within)
     pool = pool.drop(items=list(exclude_items)) if len(exclude_items) else pool
-    signed = make_signature(
+    line = make_signature(
         f"select:{spec if earlier is None else earlier.method}",
         data,
         budget=budget,
         cost=cost,
         balance=balance,
         unit=None if unit == "item" else unit,
-        include=_listed(include),
-        exclude=_listed(exclude_items),
+        include=_describe_ids(include),
+        exclude=_describe_ids(exclude_items),
         crowd=None if crowd is None else ",".join(crowd),
         matching=None if matching else "no",
-        within=named(within),
-        add_to=named(earlier),
+        within=describe_first_stage(within),
+        add_to=describe_first_stage(earlier),
         seed=seed,
     )
     if earlier is not None:
         return add_wave(
-            sort_for_drawing(pool), earlier, budget, balance=balance, crowd=crowd, seed=seed, signature=signed
+            sort_for_drawing(pool), earlier, budget, balance=balance, crowd=crowd, seed=seed, signature=line
         )
     amount = None if budget is None else parse_amount(budget, currency)
     costs = item_costs(pool, cost)
@@ -146,27 +146,27 @@ def select(
             Times(seconds_per_item, seconds_per_judgment, cost, hourly=hourly, currency=currency), pool
         )
         amount, costs = convert_to_hours(amount, prices), prices.seconds
-    whole = resolve_budget(amount, pool.n_items, costs, systems=pool.n_systems)
-    fixed = _fixed_mask(pool, include)
+    total = resolve_budget(amount, pool.n_items, costs, systems=pool.n_systems)
+    fixed = _included_mask(pool, include)
     free = np.flatnonzero(~fixed)
     spent = 0.0 if costs is None else float(costs[fixed].sum())
-    left = whole.subtract(int(fixed.sum()), spent)
+    remaining = total.subtract(int(fixed.sum()), spent)
     chosen = ChosenRows(np.zeros(0, dtype=np.int64))
-    if len(free) and (left.n if left.amount is None else left.amount) > 0:
-        task = task_of(pool, spec, left, costs, free=free, balance=balance, unit=unit, crowd=crowd, seed=seed)
+    if len(free) and (remaining.n if remaining.amount is None else remaining.amount) > 0:
+        task = build_task(pool, spec, remaining, costs, free=free, balance=balance, unit=unit, crowd=crowd, seed=seed)
         chosen = choose_rows(task, matching=matching)
     if not len(chosen.rows) and not fixed.any():
         report_empty(spec, budget, costs)
-    selection = _selection(pool, chosen, np.flatnonzero(fixed), free, costs, spec, details, signed)
+    selection = _build_selection(pool, chosen, np.flatnonzero(fixed), free, costs, spec, details, line)
     selection = replace(selection, origin=record_origin(pool, selection.ids, is_pool=within is None))
-    return selection if within is None else multiplied(selection, within, signed)
+    return selection if within is None else multiply_probabilities(selection, within, line)
 
 
 PROTOCOLS = {"mqm": "penalties", **dict.fromkeys(("da", "esa", "sqm", "likert", "pairwise"), "ratings")}
 """How people judge -> the scale that their scores have."""
 
 
-def _with_scale(spec: Spec, data: EvalSet, protocol: str | None) -> Spec:
+def _apply_protocol_scale(spec: Spec, data: EvalSet, protocol: str | None) -> Spec:
     """Put the protocol's scale among the method's parameters, where it has one."""
     if protocol is None:
         return spec
@@ -174,27 +174,27 @@ def _with_scale(spec: Spec, data: EvalSet, protocol: str | None) -> Spec:
         raise unknown_name("protocol", protocol, PROTOCOLS)
     if not _takes_scale(spec):
         return spec
-    scale, given = PROTOCOLS[protocol], spec.parameters.get("scale")
-    if given not in (None, "auto", scale):
+    scale, present = PROTOCOLS[protocol], spec.parameters.get("scale")
+    if present not in (None, "auto", scale):
         raise OptionError(
-            f"--protocol {protocol} means scale={scale}, and the method says scale={given}; leave out one"
+            f"--protocol {protocol} means scale={scale}, and the method says scale={present}; leave out one"
         )
     return (
         spec if infer_scale(data) == scale and data.human else Spec(spec.name, dict(spec.parameters) | {"scale": scale})
     )
 
 
-def _with_past_scale(spec: Spec, data: EvalSet, campaigns: Sequence[EvalSet]) -> Spec:
+def _apply_past_scale(spec: Spec, data: EvalSet, campaigns: Sequence[EvalSet]) -> Spec:
     """Put the scale that earlier campaigns were judged on among the method's parameters, where nothing else says it."""
     if not campaigns or data.human is not None or not _takes_scale(spec):
         return spec
     if spec.parameters.get("scale", "auto") != "auto":
         return spec
-    for one in campaigns:
-        one.human_score(None)
-    scales = {infer_scale(one) for one in campaigns}
+    for campaign in campaigns:
+        campaign.human_score(None)
+    scales = {infer_scale(campaign) for campaign in campaigns}
     if len(scales) > 1:
-        listed = ", ".join(f"{one.name}: {infer_scale(one)}" for one in campaigns)
+        listed = ", ".join(f"{campaign.name}: {infer_scale(campaign)}" for campaign in campaigns)
         raise OptionError(f"--past: the campaigns were judged on different scales ({listed}); name --protocol instead")
     return Spec(spec.name, dict(spec.parameters) | {"scale": scales.pop()})
 
@@ -204,7 +204,7 @@ def _takes_scale(spec: Spec) -> bool:
     return "scale" in method.parameters
 
 
-def _ask_for_scale(spec: Spec, data: EvalSet) -> None:
+def _warn_unknown_scale(spec: Spec, data: EvalSet) -> None:
     """Say in one line that the scale is unknown where a design would use it: errors of penalties grow faster."""
     if data.human is not None or not _takes_scale(spec) or spec.parameters.get("scale", "auto") != "auto":
         return
@@ -219,12 +219,12 @@ def _ask_for_scale(spec: Spec, data: EvalSet) -> None:
 
 
 def _refuse_with_wave(options: Mapping[str, object]) -> None:
-    for name, given in options.items():
-        if given:
+    for name, value in options.items():
+        if value:
             raise OptionError(f"--{name} with --add-to: a wave is drawn as the first selection was; leave out --{name}")
 
 
-def _to_add_to(add_to: SelectionLike, spec: Spec | None) -> Selection:
+def _read_earlier(add_to: SelectionLike, spec: Spec | None) -> Selection:
     """Return the selection to add to; a method that is named must be the one that drew it."""
     earlier = as_selection(add_to)
     if spec is not None and str(spec) != earlier.method:
@@ -232,7 +232,7 @@ def _to_add_to(add_to: SelectionLike, spec: Spec | None) -> Selection:
     return earlier
 
 
-def _warn_of_crowd(spec: Spec, crowd: Sequence[str] | None) -> None:
+def _check_crowd(spec: Spec, crowd: Sequence[str] | None) -> None:
     """Items hard for the crowd need not be hard for the others (Zouhar et al. 2025, section 5.3)."""
     if crowd is not None and not len(crowd):
         raise OptionError("--crowd has no system in it; name systems, or leave it out to look at all")
@@ -255,7 +255,7 @@ def report_empty(spec: Spec, budget: float | str | None, costs: FloatArray | Non
     raise OptionError(f"the budget {budget} buys nothing{cheapest}; raise --budget")
 
 
-def _listed(ids: Sequence[ItemId]) -> str | None:
+def _describe_ids(ids: Sequence[ItemId]) -> str | None:
     """Name a few items; many are named by a digest of theirs."""
     text = ",".join(map(str, ids))
     if len(text) > 60:
@@ -263,7 +263,7 @@ def _listed(ids: Sequence[ItemId]) -> str | None:
     return text or None
 
 
-def _fixed_mask(pool: EvalSet, include: Sequence[ItemId]) -> BoolArray:
+def _included_mask(pool: EvalSet, include: Sequence[ItemId]) -> BoolArray:
     fixed = np.zeros(pool.n_items, dtype=np.bool_)
     row_of = {item: row for row, item in enumerate(pool.ids)}
     for item in include:
@@ -273,7 +273,7 @@ def _fixed_mask(pool: EvalSet, include: Sequence[ItemId]) -> BoolArray:
     return fixed
 
 
-def task_of(
+def build_task(
     pool: EvalSet,
     spec: Spec,
     budget: Budget,
@@ -289,12 +289,12 @@ def task_of(
     evalset = pool if free is None or len(free) == pool.n_items else take_rows(pool, free)
     groups = group_codes(evalset, balance) if balance is not None else None
     method, _ = find_method(spec.name)
-    seen = evalset.keep(systems=list(crowd)) if crowd is not None else evalset
+    visible = evalset.keep(systems=list(crowd)) if crowd is not None else evalset
     cost = costs if costs is None or free is None else costs[free]
-    return Task(evalset, seen, method, spec.parameters, budget, cost, groups, unit, np.random.default_rng(seed))
+    return Task(evalset, visible, method, spec.parameters, budget, cost, groups, unit, np.random.default_rng(seed))
 
 
-def _selection(
+def _build_selection(
     pool: EvalSet,
     chosen: ChosenRows,
     fixed: IntArray,
@@ -302,7 +302,7 @@ def _selection(
     costs: FloatArray | None,
     spec: Spec,
     details: dict[str, Any],
-    signed: str,
+    line: str,
 ) -> Selection:
     rows = np.concatenate([fixed, free[chosen.rows]]).astype(np.int64)
     k = len(fixed)
@@ -327,17 +327,17 @@ def _selection(
         systems=systems,
         design=chosen.design,
         details=details | dict(chosen.details) | ({"included": k} if k else {}),
-        signature=signed,
+        signature=line,
     )
 
 
 # -- Two stages: sources are chosen, outputs are made for those, and among them the items to judge are chosen --------
 
 
-def chosen_before(data: EvalSet, first: Selection) -> EvalSet:
+def keep_first_stage(data: EvalSet, first: Selection) -> EvalSet:
     """Keep what the first selection chose; all of it must be there."""
-    known = set(data.ids)
-    missing = [item for item in first.ids if item not in known]
+    ids = set(data.ids)
+    missing = [item for item in first.ids if item not in ids]
     if missing:
         raise DataError(
             f"{data.name}: {len(missing)} items of the first selection are not in the data, e.g. {missing[0]!r}; "
@@ -352,12 +352,12 @@ def chosen_before(data: EvalSet, first: Selection) -> EvalSet:
     return data.keep(items=list(first.ids))
 
 
-def multiplied(second: Selection, first: Selection, signature: str) -> Selection:
+def multiply_probabilities(second: Selection, first: Selection, signature: str) -> Selection:
     """The second selection as one of the full pool: probabilities multiplied, the population of the first.
 
     >>> first = Selection(ids=(1, 2, 3), population=10, method="segments", probability=np.full(3, 0.3))
     >>> second = Selection(ids=(3, 1), population=3, method="segments", probability=np.full(2, 2 / 3))
-    >>> both = multiplied(second, first, "")
+    >>> both = multiply_probabilities(second, first, "")
     >>> both.population, both.probability.round(3).tolist()
     (10, [0.2, 0.2])
     """
@@ -393,12 +393,12 @@ def _two_stage_design(second: Selection, first: Selection) -> Design:
     design = replace(second.design, within=first.method, first_stage=len(first))
     if second.probability is None or first.probability is None:
         return design
-    whole = "clustered" in (first.design.variance, second.design.variance)
+    is_clustered = "clustered" in (first.design.variance, second.design.variance)
     coverage = first.design.coverage * second.design.coverage
-    return replace(design, variance="clustered" if whole else "unordered", coverage=coverage)
+    return replace(design, variance="clustered" if is_clustered else "unordered", coverage=coverage)
 
 
-def named(first: Selection | None) -> str | None:
+def describe_first_stage(first: Selection | None) -> str | None:
     """Name a first selection in a signature: its method and a digest of what it chose."""
     if first is None:
         return None

@@ -163,9 +163,9 @@ class Task:
     """Everything a method needs to know, with excluded items gone and included ones set apart."""
 
     evalset: EvalSet
-    seen: EvalSet
+    visible: EvalSet
     method: Method
-    given: Mapping[str, Any]
+    parameters: Mapping[str, Any]
     budget: Budget
     cost: FloatArray | None
     groups: IntArray | None
@@ -190,7 +190,7 @@ class ChosenRows:
 
 def choose_rows(task: Task, *, matching: bool) -> ChosenRows:
     """Let the method choose among the items in the order of their ids; the rows it gives are those of the task."""
-    reading = task.unit == "document" or _draws_runs(task.method, task.given)
+    reading = task.unit == "document" or _draws_runs(task.method, task.parameters)
     order = drawing_order(task.evalset, reading=reading)
     if order is None:
         return _choose_rows(task, matching=matching)
@@ -199,7 +199,7 @@ def choose_rows(task: Task, *, matching: bool) -> ChosenRows:
         replace(
             task,
             evalset=evalset,
-            seen=evalset if task.seen is task.evalset else sort_for_drawing(task.seen, reading=reading),
+            visible=evalset if task.visible is task.evalset else sort_for_drawing(task.visible, reading=reading),
             cost=None if task.cost is None else task.cost[order],
             groups=None if task.groups is None else encode_labels(task.groups[order].tolist()),
         ),
@@ -229,7 +229,7 @@ def _choose_rows(task: Task, *, matching: bool) -> ChosenRows:
 
 
 def _run_utility(task: Task) -> ChosenRows:
-    utility: FloatArray = task.method.run(task.seen, task.given, rng=task.rng)
+    utility: FloatArray = task.method.run(task.visible, task.parameters, rng=task.rng)
     unknown = int((~np.isfinite(utility)).sum())
     if unknown:
         warnings.warn(
@@ -263,7 +263,9 @@ def _run_subset(task: Task) -> ChosenRows:
     for members, group_budget, _ in (
         everything if task.groups is None else _group_budgets(task.groups, task.budget, None)
     ):
-        part: Subset = task.method.run(take_rows(task.seen, members), task.given, n=group_budget.n, rng=task.rng)
+        part: Subset = task.method.run(
+            take_rows(task.visible, members), task.parameters, n=group_budget.n, rng=task.rng
+        )
         rows.append(members[part.rows])
         weights.append(part.weight)
         details = dict(part.details)
@@ -275,10 +277,10 @@ def _run_design(task: Task) -> ChosenRows:
     if task.unit == "document":
         return _run_document_design(task)
     if task.groups is None:
-        drawn = _draw(task, task.seen, task.budget, task.cost)
+        drawn = _draw(task, task.visible, task.budget, task.cost)
         return _from_drawn(drawn, np.arange(len(task.evalset)))
     parts = [
-        _from_drawn(_draw(task, _take_group(task.seen, members), budget, cost), members)
+        _from_drawn(_draw(task, _take_group(task.visible, members), budget, cost), members)
         for members, budget, cost in _group_budgets(task.groups, task.budget, task.cost)
     ]
     return _merge_groups(parts, len(task.evalset))
@@ -297,7 +299,7 @@ def _draw(
     if cost is not None and budget.amount is not None:
         n = max(1, min(evalset.n_items, int(budget.amount / cost.mean() + 1e-9)))
     drawn: DesignDraw = task.method.run(
-        evalset, task.given, n=n, rng=task.rng, cost=cost, amount=budget.amount, mass=mass
+        evalset, task.parameters, n=n, rng=task.rng, cost=cost, amount=budget.amount, mass=mass
     )
     return drawn
 
@@ -337,14 +339,14 @@ def _merge_groups(parts: list[ChosenRows], population: int) -> ChosenRows:
 def _run_document_design(task: Task) -> ChosenRows:
     """Run the design on documents as items; every item has its document's probability."""
     codes = _document_codes(task)
-    by_document = task.method.name == "stratified" and task.given.get("bins", "document") == "document"
+    by_document = task.method.name == "stratified" and task.parameters.get("bins", "document") == "document"
     if "documents" in task.method.needs or by_document:
         raise OptionError(
             f"'{task.method.name}' chooses inside documents; with --unit document use segments, pps or balanced"
         )
     if task.groups is not None:
         raise OptionError("a design of whole documents cannot be balanced; leave out --balance or --unit document")
-    units = task.seen.derived("documents as items", lambda data: documents_as_items(data, codes))
+    units = task.visible.derived("documents as items", lambda data: documents_as_items(data, codes))
     lengths = np.bincount(codes).astype(np.float64)
     cost = lengths if task.cost is None else group_sums(codes, task.cost)
     amount = float(task.budget.n) if task.budget.amount is None else task.budget.amount
@@ -365,7 +367,7 @@ def _run_for_each_system(task: Task) -> ChosenRows:
     probability: FloatArray | None = None
     systems_of: dict[int, list[str]] = {}
     for system in sorted(task.evalset.systems):  # by name: the order in a file depends on its first lines
-        drawn = _draw(task, task.seen, task.budget, task.cost)
+        drawn = _draw(task, task.visible, task.budget, task.cost)
         probability = drawn.probability
         for row in drawn.rows.tolist():
             systems_of.setdefault(row, []).append(system)

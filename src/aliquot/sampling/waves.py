@@ -38,9 +38,9 @@ _TOLERANCE = 1e-9
 class _GroupedDesign:
     """A design on the groups of a population, each drawn on its own; one group of all items without --balance."""
 
-    seen: EvalSet
+    visible: EvalSet
     method: Method
-    given: Mapping[str, Any]
+    parameters: Mapping[str, Any]
     groups: Sequence[IntArray]
 
     def draw_size(self, n: int) -> list[DesignDraw]:
@@ -52,13 +52,13 @@ class _GroupedDesign:
     def _draw_group(self, rows: IntArray, n: int) -> DesignDraw:
         if n == 0:
             return DesignDraw(np.zeros(0, dtype=np.int64), np.zeros(len(rows)))
-        evalset = self.seen if len(self.groups) == 1 else take_rows(self.seen, rows)
-        drawn: DesignDraw = self.method.run(evalset, self.given, n=n, rng=np.random.default_rng(0))
+        evalset = self.visible if len(self.groups) == 1 else take_rows(self.visible, rows)
+        drawn: DesignDraw = self.method.run(evalset, self.parameters, n=n, rng=np.random.default_rng(0))
         return drawn
 
     def item_probability(self, draws: Sequence[DesignDraw]) -> FloatArray:
         """Every item's probability."""
-        together = np.zeros(self.seen.n_items)
+        together = np.zeros(self.visible.n_items)
         for rows, drawn in zip(self.groups, draws, strict=True):
             together[rows] = drawn.probability
         return together
@@ -260,8 +260,8 @@ def _build_design(
         raise OptionError(f"--add-to: the selection {was} --balance")
     codes = np.zeros(pool.n_items, dtype=np.int64) if balance is None else group_codes(pool, balance)
     groups = [np.flatnonzero(codes == code) for code in range(int(codes.max()) + 1)]
-    seen = pool if crowd is None else pool.keep(systems=list(crowd))
-    return _GroupedDesign(seen, method, implied | dict(spec.parameters), groups)
+    visible = pool if crowd is None else pool.keep(systems=list(crowd))
+    return _GroupedDesign(visible, method, implied | dict(spec.parameters), groups)
 
 
 def _require_same(earlier: Selection, probability: FloatArray) -> None:
@@ -289,7 +289,7 @@ def _draw_wave(
     rng: np.random.Generator,
 ) -> IntArray:
     """Draw systematically among the rows of a group that are left, along what the design spreads its sample over."""
-    kind, bins, documents = drawn.design.variance, drawn.stratum, design.seen.documents
+    kind, bins, documents = drawn.design.variance, drawn.stratum, design.visible.documents
     along_documents = bins is None and kind == "spread" and documents is not None
     if not len(rows):
         return rows
@@ -299,14 +299,14 @@ def _draw_wave(
         mixed = rng.permutation(len(rows))  # the items of a bin have no order
         order = mixed[random_document_order(bins[is_left][mixed], rng)]
     elif kind == "balanced":
-        metrics = design.method.bind(design.given).get("metrics")
-        quality = fill_missing(item_quality(design.seen, metrics), "metric", design.seen)[rows]
+        metrics = design.method.bind(design.parameters).get("metrics")
+        quality = fill_missing(item_quality(design.visible, metrics), "metric", design.visible)[rows]
         order = quality_order(quality, rng.random(len(rows)), max(1, round(float(q[rows].sum()))), rng)
     else:
         order = rng.permutation(len(rows))
-    hit = np.zeros(len(rows), dtype=np.bool_)
-    hit[systematic_sample(q[rows], rng, order)] = True
-    new = rows[order[hit[order]]]
+    is_drawn = np.zeros(len(rows), dtype=np.bool_)
+    is_drawn[systematic_sample(q[rows], rng, order)] = True
+    new = rows[order[is_drawn[order]]]
     return new if along_documents else rng.permutation(new)
 
 

@@ -26,7 +26,7 @@ from aliquot.sampling.budgets import item_costs, resolve_budget
 from aliquot.sampling.drawing_order import sort_for_drawing
 from aliquot.sampling.item_scores import infer_scale, select_metrics
 from aliquot.sampling.methods import find_method
-from aliquot.sampling.select import task_of
+from aliquot.sampling.select import build_task
 from aliquot.sampling.tasks import ChosenRows, choose_rows
 from aliquot.simulation.adaptive import count_wrong_decisions, run_allocator
 from aliquot.simulation.setup import ALLOCATE, MIN_ITEMS, BudgetPoint, ReplayMethod
@@ -161,7 +161,7 @@ def draw_items(stage: ReplaySet, plan: ReplayMethod, point: BudgetPoint, rng: np
         budget = resolve_budget(f"{100 * min(share, 1.0):.12g}%", n, stage.costs)
         if plan.selector.name == "incremental":
             return _draw_incrementally(stage, plan, budget.n, rng)
-        task = task_of(
+        task = build_task(
             stage.evalset, plan.selector, budget, stage.costs, balance=stage.balance, unit=stage.unit, seed=rng
         )
         return choose_rows(task, matching=stage.matching)

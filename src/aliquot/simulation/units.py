@@ -19,7 +19,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotError, AliquotWarning, OptionError
 from aliquot.metric_eval.measures import Outcomes, SampleMeasure, select_measures
 from aliquot.sampling.budgets import resolve_budget
-from aliquot.sampling.select import task_of
+from aliquot.sampling.select import build_task
 from aliquot.sampling.tasks import ChosenRows, choose_rows
 from aliquot.simulation.replay import (
     Outcome,
@@ -378,7 +378,7 @@ def _choose_by_crowd(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
         budget = resolve_budget(f"{100 * min(least, 1.0):.12g}%", n, stage.costs)
-        task = task_of(
+        task = build_task(
             stage.evalset,
             plan.selector,
             budget,

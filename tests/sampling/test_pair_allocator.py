@@ -19,16 +19,16 @@ from scipy.stats import binom, norm
 import aliquot
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, DataError, NameUnknownError, OptionError
-from aliquot.sampling.dueling import PairAllocator, PairAsk
+from aliquot.sampling.pair_allocator import PairAllocator, PairAsk
 from aliquot.sampling.pair_decisions import PairDecisions
 from aliquot.sampling.pair_policies import (
     PAIR_POLICIES,
-    PairState,
-    divergence,
+    PairPolicyState,
+    choose_opponent,
+    empirical_divergence,
     expected_gain,
-    pair_number,
-    posterior_of,
-    target,
+    fit_strengths,
+    pair_index,
 )
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.bradley_terry import strength_posterior
@@ -317,7 +317,7 @@ def rmed1(outcome: Callable[[int, int, int], float], start: Any, systems: int, s
     return made[:steps]
 
 
-def test_dueling_is_the_published_algorithm():
+def test_pair_allocator_is_the_published_algorithm():
     systems = [f"s{i}" for i in range(6)]
     chance = 1 / (1 + np.exp(np.subtract.outer(np.arange(6), np.arange(6)) * 0.5))
     draws = np.random.default_rng(8).random(2000)
@@ -342,11 +342,11 @@ def test_dueling_is_the_published_algorithm():
 def test_divergence_and_target_by_hand():
     value = np.array([[0, 3, 2], [1, 0, 4], [2, 0, 0.0]])
     number = value + value.T
-    share, evidence = divergence(value, number)
+    share, evidence = empirical_divergence(value, number)
     quarter = 0.25 * np.log(0.5) + 0.75 * np.log(1.5)
     assert evidence == pytest.approx([0.0, 4 * quarter, 4 * np.log(2)])
     # The first ties with the third: it loses to that one or none, and is itself the best, so it meets it.
-    assert [target(lead, share, evidence) for lead in range(3)] == [2, 0, 0]
+    assert [choose_opponent(lead, share, evidence) for lead in range(3)] == [2, 0, 0]
 
 
 def test_rucb_meets_the_strongest_rival_of_a_champion():
@@ -358,14 +358,16 @@ def test_rucb_meets_the_strongest_rival_of_a_champion():
     assert state.memory == {"last": 0}
 
 
-def state_of(value: FloatArray, question: str = "top") -> PairState:
+def state_of(value: FloatArray, question: str = "top") -> PairPolicyState:
     number = value + value.T
     first, second = np.triu_indices(len(value), 1)
     counts = number[first, second].astype(int)
     population = np.full(len(first), 1000)
     decisions = PairDecisions(tuple("abcdefgh"[: len(value)]), population, question, 0.05)
     draws = np.random.default_rng(1).standard_normal((200, len(value)))
-    return PairState(counts, population, value, number, 0.0, question, decisions, np.arange(len(first)), draws, {}, {})
+    return PairPolicyState(
+        counts, population, value, number, 0.0, question, decisions, np.arange(len(first)), draws, {}, {}
+    )
 
 
 def test_strengths_are_the_mode_of_the_posterior():
@@ -449,7 +451,7 @@ def test_auto_spreads_what_it_asks_before_answers_come():
 
 
 def test_pairs_are_numbered_as_numpy_does():
-    assert [pair_number(int(b), int(a), 7) for a, b in zip(*np.triu_indices(7, 1), strict=True)] == list(range(21))
+    assert [pair_index(int(b), int(a), 7) for a, b in zip(*np.triu_indices(7, 1), strict=True)] == list(range(21))
 
 
 # -- decisions ---------------------------------------------------------------------------------------------------------
@@ -616,12 +618,12 @@ def test_choices_of_another_seed_are_noted():
 def test_ties_make_choices_less_uncertain_by_hand(ties, dispersion):
     """Four choices, and two more for careful: a share of ties takes as much off the variance, down to a tenth."""
     value, number = np.array([[0.0, 3.0], [1.0, 0.0]]), np.array([[0.0, 4.0], [4.0, 0.0]])
-    found, expected = posterior_of(value, number, ties), strength_posterior(value, number, dispersion=dispersion)
+    found, expected = fit_strengths(value, number, ties), strength_posterior(value, number, dispersion=dispersion)
     assert found.mean == pytest.approx(expected.mean)
     assert found.covariance == pytest.approx(expected.covariance)
-    more = posterior_of(value, number, ties, asked=np.array([9]))
+    more = fit_strengths(value, number, ties, asked=np.array([9]))
     assert more.covariance == pytest.approx(
         strength_posterior(value, number, number * 9 / 4, dispersion=dispersion).covariance
     )
-    fewer = posterior_of(value, number, ties, asked=np.array([2]))
+    fewer = fit_strengths(value, number, ties, asked=np.array([2]))
     assert fewer.covariance == pytest.approx(expected.covariance)

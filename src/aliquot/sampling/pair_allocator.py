@@ -24,8 +24,15 @@ from aliquot.core.result import make_signature
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike
 from aliquot.sampling.pair_decisions import PairAdvice, PairDecisions
-from aliquot.sampling.pair_inputs import Choice, ChoicesLike, budget_in_choices, named_sets, read_choices, read_pairs
-from aliquot.sampling.pair_policies import PairState, check_pair_policy, pair_number, posterior_of
+from aliquot.sampling.pair_inputs import (
+    Choice,
+    ChoicesLike,
+    budget_in_choices,
+    read_choices,
+    read_pairs,
+    read_systems_and_items,
+)
+from aliquot.sampling.pair_policies import PairPolicyState, check_pair_policy, fit_strengths, pair_index
 from aliquot.sampling.policies import standard_draws
 from aliquot.stats.arrays import FloatArray, IntArray
 
@@ -92,18 +99,18 @@ class PairAllocator:
         if not 0.0 < alpha < 1.0:
             raise OptionError(f"alpha is {alpha:g}; choose between 0 and 1, for instance 0.05")
         self._options = {"question": question, "policy": policy, "budget": budget, "alpha": alpha, "seed": seed}
-        self.systems, self.items, present, self._data = named_sets(data, items)
+        self.systems, self.items, present, self._data = read_systems_and_items(data, items)
         self._question, self._seed = question, seed
         self._spec = parse_spec(policy)
         self._policy = check_pair_policy(self._spec)
         self._row = {item: row for row, item in enumerate(self.items)}
-        self._system = {name: at for at, name in enumerate(self.systems)}
+        self._system = {name: column for column, name in enumerate(self.systems)}
         m, n = len(self.systems), len(self.items)
         self._first, self._second = np.triu_indices(m, 1)
         count = len(self._first)
         self._present = present
-        both = np.full((m, m), n) if present is None else present.T.astype(np.int64) @ present.astype(np.int64)
-        self._population: IntArray = both[self._first, self._second].astype(np.int64)
+        comparable = np.full((m, m), n) if present is None else present.T.astype(np.int64) @ present.astype(np.int64)
+        self._population: IntArray = comparable[self._first, self._second].astype(np.int64)
         self._budget = budget_in_choices(budget, int(self._population.sum()))
         rng = np.random.default_rng([seed, 0xD0E1])
         self._order = rng.permutation(n)
@@ -123,7 +130,7 @@ class PairAllocator:
         self._decisions = PairDecisions(self.systems, self._population, question, alpha)
         if present is not None:
             for pair in range(count):
-                self._settle(pair)
+                self._pass_unavailable(pair)
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
@@ -137,10 +144,10 @@ class PairAllocator:
         """Return the next k choices to be made, or fewer where the budget or the items end."""
         if k < 1:
             raise OptionError(f"next({k}): ask for at least 1 choice")
-        made: list[PairAsk] = []
+        asks: list[PairAsk] = []
         draws = standard_draws([self._seed, 1, len(self._log)], len(self.systems))
         batch: dict[str, FloatArray] = {}
-        while len(made) < k and (self._budget is None or self._spent < self._budget):
+        while len(asks) < k and (self._budget is None or self._spent < self._budget):
             if not (self._asked < self._population).any():
                 break
             probability = self._probabilities(draws, batch)
@@ -150,12 +157,12 @@ class PairAllocator:
             row = self._next_row(pair)
             names = (self.systems[self._first[pair]], self.systems[self._second[pair]])
             a, b = names[::-1] if swapped else names
-            made.append(PairAsk(self.items[row], a, b, float(probability[pair])))
-            self._note(pair, row, made[-1])
-        return made
+            asks.append(PairAsk(self.items[row], a, b, float(probability[pair])))
+            self._record_ask(pair, row, asks[-1])
+        return asks
 
     def _probabilities(self, draws: FloatArray, batch: dict[str, FloatArray]) -> FloatArray:
-        state = PairState(
+        state = PairPolicyState(
             self._asked,
             self._population,
             self._value,
@@ -175,30 +182,30 @@ class PairAllocator:
         row = self._row_at(pair)
         self._reached[pair] += 1
         self._asked[pair] += 1
-        self._settle(pair)
+        self._pass_unavailable(pair)
         return row
 
     def _row_at(self, pair: int) -> int:
         """The item at the place that a pair has reached."""
         return int(self._order[(self._start[pair] + self._reached[pair]) % len(self.items)])
 
-    def _settle(self, pair: int) -> None:
+    def _pass_unavailable(self, pair: int) -> None:
         """Pass over items that cannot be asked, or that were answered without being asked: their time has come."""
         while self._reached[pair] < len(self.items):
             row = self._row_at(pair)
-            if self._there(pair, row):
+            if self._has_outputs(pair, row):
                 if (pair, row) not in self._answers:
                     return
                 self._asked[pair] += 1
-                self._watch(pair, row)
+                self._update_sequence(pair, row)
             self._reached[pair] += 1
 
-    def _there(self, pair: int, row: int) -> bool:
+    def _has_outputs(self, pair: int, row: int) -> bool:
         """Whether both systems of a pair have an output for the item."""
         present = self._present
         return present is None or bool(present[row, self._first[pair]] and present[row, self._second[pair]])
 
-    def _note(self, pair: int, row: int, ask: PairAsk) -> None:
+    def _record_ask(self, pair: int, row: int, ask: PairAsk) -> None:
         self._open[pair, row] = ask
         self._log.append({"event": "ask", **vars(ask)})
         self._spent += 1
@@ -214,7 +221,7 @@ class PairAllocator:
         """
         fresh: dict[tuple[int, int, str | None], tuple[float, Choice]] = {}
         for choice in choices:
-            pair, row, value = self._known(choice)
+            pair, row, value = self._resolve_choice(choice)
             annotator = choice[4] if len(choice) > 4 else None
             before = self._answers.get((pair, row), {}).get(annotator)
             before = fresh.get((pair, row, annotator), (before, choice))[0]
@@ -222,18 +229,18 @@ class PairAllocator:
                 item, a, b = choice[:3]
                 who = "without an annotator" if annotator is None else f"by '{annotator}'"
                 raise DataError(
-                    f"item {item!r}, '{a}' and '{b}': two choices {who}, {self._winner(pair, before)} and "
-                    f"{self._winner(pair, value)}; name the annotators, or keep one"
+                    f"item {item!r}, '{a}' and '{b}': two choices {who}, {self._winner_name(pair, before)} and "
+                    f"{self._winner_name(pair, value)}; name the annotators, or keep one"
                 )
             if before is None:
                 fresh[pair, row, annotator] = (value, choice)
         for (pair, row, annotator), (value, choice) in fresh.items():
-            self._take(pair, row, value, choice, annotator)
+            self._record_choice(pair, row, value, choice, annotator)
 
-    def _winner(self, pair: int, value: float) -> str:
+    def _winner_name(self, pair: int, value: float) -> str:
         return "a tie" if value == 0.5 else f"'{self.systems[(self._second, self._first)[int(value)][pair]]}'"
 
-    def _known(self, choice: Choice) -> tuple[int, int, float]:
+    def _resolve_choice(self, choice: Choice) -> tuple[int, int, float]:
         """Pair, row and value (1 where the first system of the pair won) of a choice, or why it cannot be one."""
         if len(choice) not in (4, 5):
             raise DataError(f"{choice!r} is no choice; give (item, a, b, winner) or (item, a, b, winner, annotator)")
@@ -249,18 +256,18 @@ class PairAllocator:
             raise DataError(
                 f"item {item!r}: the winner {winner!r} is neither '{a}' nor '{b}'; give one of them, or None for a tie"
             )
-        pair = pair_number(self._system[a], self._system[b], len(self.systems))
+        pair = pair_index(self._system[a], self._system[b], len(self.systems))
         row = self._row[item]
-        if not self._there(pair, row):
+        if not self._has_outputs(pair, row):
             raise DataError(f"item {item!r}: '{a}' or '{b}' has no output for it, so that there is nothing to choose")
         value = 0.5 if winner is None else float(self._system[winner] == self._first[pair])
         return pair, row, value
 
-    def _take(self, pair: int, row: int, value: float, choice: Choice, annotator: str | None) -> None:
-        asked = (self._place[row] - self._start[pair]) % len(self.items) < self._reached[pair]
-        found = self._answers.setdefault((pair, row), {})
-        before = found.copy()
-        found[annotator] = value
+    def _record_choice(self, pair: int, row: int, value: float, choice: Choice, annotator: str | None) -> None:
+        is_asked = (self._place[row] - self._start[pair]) % len(self.items) < self._reached[pair]
+        values = self._answers.setdefault((pair, row), {})
+        before = values.copy()
+        values[annotator] = value
         self._log.append(
             {
                 "event": "choice",
@@ -269,35 +276,35 @@ class PairAllocator:
                 "b": choice[2],
                 "winner": choice[3],
                 "annotator": annotator,
-                **({} if asked else {"unasked": True}),
+                **({} if is_asked else {"unasked": True}),
             }
         )
         self._open.pop((pair, row), None)
-        self._count(pair, before, -1.0)
-        self._count(pair, found, 1.0)
-        if not asked:
-            self._settle(pair)
+        self._update_counts(pair, before, -1.0)
+        self._update_counts(pair, values, 1.0)
+        if not is_asked:
+            self._pass_unavailable(pair)
         else:
-            self._watch(pair, row)
+            self._update_sequence(pair, row)
 
-    def _count(self, pair: int, found: Mapping[str | None, float], sign: float) -> None:
+    def _update_counts(self, pair: int, values: Mapping[str | None, float], sign: float) -> None:
         """Count an item's choice, the mean of its annotators', or take it back."""
-        if not found:
+        if not values:
             return
-        a, b, value = self._first[pair], self._second[pair], float(np.mean(list(found.values())))
+        a, b, value = self._first[pair], self._second[pair], float(np.mean(list(values.values())))
         self._value[a, b] += sign * value
         self._value[b, a] += sign * (1.0 - value)
         self._number[a, b] += sign
         self._number[b, a] += sign
         self._ties += sign * (1.0 - abs(2.0 * value - 1.0))
 
-    def _watch(self, pair: int, row: int) -> None:
+    def _update_sequence(self, pair: int, row: int) -> None:
         """Let the sequences take an item's value, the mean of its annotators' choices; a later choice revises it."""
-        value = float(np.mean(list(self._answers[pair, row].values())))
+        mean = float(np.mean(list(self._answers[pair, row].values())))
         if (pair, row) in self._sequence_place:
-            self._decisions.revise(pair, self._sequence_place[pair, row], value)
+            self._decisions.revise_value(pair, self._sequence_place[pair, row], mean)
         else:
-            self._sequence_place[pair, row] = self._decisions.watch(pair, value)
+            self._sequence_place[pair, row] = self._decisions.add_value(pair, mean)
 
     # -- results -------------------------------------------------------------------------------------------------------
 
@@ -338,25 +345,25 @@ class PairAllocator:
 
     def ranking(self) -> list[RankedSystem]:
         """Systems by Bradley-Terry strength, ties half a win, the best first."""
-        found = posterior_of(self._value, self._number, self._ties)
+        posterior = fit_strengths(self._value, self._number, self._ties)
         won, n = self._value.sum(axis=1), self._number.sum(axis=1)
         rate = np.divide(won, n, out=np.full(len(n), np.nan), where=n > 0)
-        se = np.sqrt(np.diag(found.covariance))
+        se = np.sqrt(np.diag(posterior.covariance))
         return [
-            RankedSystem(self.systems[s], float(found.mean[s]), float(se[s]), float(rate[s]), int(n[s]))
-            for s in np.argsort(-found.mean, kind="stable")
+            RankedSystem(self.systems[s], float(posterior.mean[s]), float(se[s]), float(rate[s]), int(n[s]))
+            for s in np.argsort(-posterior.mean, kind="stable")
         ]
 
     def advice(self) -> PairAdvice:
         """Say what is decided, valid at every look, and whether to stop; sampling/pair_decisions.py says how."""
-        found = posterior_of(self._value, self._number, self._ties)
+        posterior = fit_strengths(self._value, self._number, self._ties)
         spread = 0.25 * max(1.0 - self._ties / max(self._number.sum() / 2, 1.0), 0.1)
         ended = None
         if self._budget is not None and self._spent >= self._budget:
             ended = f"the budget of {self._budget} choices is spent"
         elif not (self._asked < self._population).any() and not self._open:
             ended = "all items are judged, so that only choices of other annotators on them can tell more"
-        return self._decisions.advice(found.mean, spread, self._number, self._spent, ended)
+        return self._decisions.advice(posterior.mean, spread, self._number, self._spent, ended)
 
     # -- the log -------------------------------------------------------------------------------------------------------
 
@@ -410,15 +417,15 @@ class PairAllocator:
         """
         allocator = cls(data, **options)
         by_text = {str(item): item for item in allocator.items}  # files may write 7 as "7"
-        found = [] if choices is None else read_choices(choices, columns)
-        rows: list[Choice] = [(by_text.get(str(row[0]), row[0]), *row[1:]) for row in found]
+        table_rows = [] if choices is None else read_choices(choices, columns)
+        rows: list[Choice] = [(by_text.get(str(row[0]), row[0]), *row[1:]) for row in table_rows]
         still = [(by_text.get(item, item), a, b, None) for item, a, b in read_pairs(asked)]
-        allocator._resume({allocator._known(choice)[:2] for choice in (*rows, *still)})
+        allocator._replay_asked({allocator._resolve_choice(choice)[:2] for choice in (*rows, *still)})
         allocator.add(rows)
-        left = sum("unasked" in event for event in allocator._log)
-        if left:
+        n_unasked = sum("unasked" in event for event in allocator._log)
+        if n_unasked:
             warnings.warn(
-                f"{left} of {len(rows)} choices are not among those asked: they do not count for decisions "
+                f"{n_unasked} of {len(rows)} choices are not among those asked: they do not count for decisions "
                 "until the pair's order of items reaches them; is the seed or the data another one than "
                 "before?",
                 AliquotWarning,
@@ -426,28 +433,30 @@ class PairAllocator:
             )
         return allocator
 
-    def _resume(self, known: set[tuple[int, int]]) -> None:
+    def _replay_asked(self, pairs_and_rows: set[tuple[int, int]]) -> None:
         """Note the choices that were asked, pair by pair in the order of items."""
         n = len(self.items)
         for pair in range(len(self._first)):
-            places = np.sort([(self._place[row] - self._start[pair]) % n for at, row in known if at == pair])
+            places = np.sort(
+                [(self._place[row] - self._start[pair]) % n for other, row in pairs_and_rows if other == pair]
+            )
             dense = np.flatnonzero(2 * np.arange(1, len(places) + 1) > places)
             last = int(places[dense[-1]]) if len(dense) else -1
             while self._reached[pair] <= last and self._asked[pair] < self._population[pair]:
                 row = self._next_row(pair)
-                if (pair, row) in known:  # others were asked, too, and nobody has answered
+                if (pair, row) in pairs_and_rows:  # others were asked, too, and nobody has answered
                     a, b = self.systems[self._first[pair]], self.systems[self._second[pair]]
-                    self._note(pair, row, PairAsk(self.items[row], a, b, float("nan")))
+                    self._record_ask(pair, row, PairAsk(self.items[row], a, b, float("nan")))
 
     def replay(self, event: Mapping[str, Any]) -> None:
         """Take one event of a log as it happened."""
         if event.get("event") == "choice":
             choice = (event["item"], event["a"], event["b"], event["winner"], event.get("annotator"))
-            pair, row, value = self._known(choice)
-            self._take(pair, row, value, choice, choice[4])
+            pair, row, value = self._resolve_choice(choice)
+            self._record_choice(pair, row, value, choice, choice[4])
         elif event.get("event") == "ask":
             ask = PairAsk(event["item"], event["a"], event["b"], event["probability"])
-            pair, row, _ = self._known((ask.item, ask.a, ask.b, None))
+            pair, row, _ = self._resolve_choice((ask.item, ask.a, ask.b, None))
             if self._policy.remembers:
                 self._probabilities(np.zeros((0, len(self.systems))), {})
             if self._asked[pair] >= self._population[pair] or self._next_row(pair) != row:
@@ -455,6 +464,6 @@ class PairAllocator:
                     f"the log asks '{ask.a}' and '{ask.b}' on item {ask.item!r}, which is not their next "
                     "one; was the log cut, or made by another version?"
                 )
-            self._note(pair, row, ask)
+            self._record_ask(pair, row, ask)
         else:
             raise DataError(f"the log holds an unknown event: {event!r}")
