@@ -221,7 +221,7 @@ def page(reports: dict[str, MetricReport], by_systems: dict[str, MetricReport], 
             f"## {name}\n\n{held.items} items, {held.systems} machine systems, {held.pairs} pairs; "
             f"`{report.signature}`\n\n{table(report, by_systems[name])}\n\n"
             f"![{name}](evidence-worth-{name}.svg)\n\n{best_and_worst(report)}\n\n"
-            f"System-level correlations that hang on one system most: {hanging_on_one_system(report)}.\n\n"
+            f"System-level correlations that depend most on one system: {hanging_on_one_system(report)}.\n\n"
             f"{suggestion(report)}\n"
         )
     written.append(
@@ -307,16 +307,13 @@ swapped systems in the last column; one-sided 0.05, no correction for the number
 """
 
 _VERDICT = """Orderings by systems rest on 66 pairs that share 12 systems: a metric that gets one pair more right
-moves up by several ranks, and the intervals of *worth* reach from a few judgments to more than can be bought. Orderings
-by outputs rest on thousands of pairs and are the steadier ones. The two ask different things: a metric that moves with
-people within items can still be a little unfair to a system everywhere, and then misplaces it."""
+moves up by several ranks, and the intervals of *worth* are wide. Orderings by outputs rest on thousands of pairs. A
+metric that agrees with people within items can still underrate one system everywhere, and then misplaces it."""
 
 _SWAPS = """PERM-BOTH asks whether two metrics could be exchanged on these systems; whether one would be better on other
 systems is what swapping whole systems asks, and it tells fewer metrics apart."""
 
-_PUBLISHED = """The paper texts at hand (`select_datapoints`, the HumEval 2022 volume, Wei and Jia) print no ordering of
-WMT23's metrics by systems; the first only calls MetricX-23 "one of the best automated machine translation metrics",
-citing Freitag et al. (2023). So no published ordering stands beside these columns."""
+_PUBLISHED = """No published ordering by systems is beside these columns: the papers that we reproduce print none."""
 
 _ANNOTATORS = """Variance components of the judgments behind each human score (Wei and Jia, section 5.2). *ratio* is
 Var(H) / Var(P): so many judgments of people are worth one of an annotator without noise, for systems judged on items of

@@ -71,8 +71,8 @@ REACH = """
 
 How far `auto` is from what an unbiased design could reach with these metrics and texts (benchmarks/oracle.py): what the better of a ridge and of gradient
 boosting leaves that has learned from four fifths of *all* human scores; the same when the other items of each document are known, too; and when items are
-drawn with probability proportional to the true size of what is left. No campaign knows any of it beforehand. It is a yardstick, not a bound: a sample spread
-along the documents takes part of what neighbours share, and `goal=ranking` gives up unbiased means. A parity goes about with the square of the error.
+drawn with probability proportional to the true size of what is left. No campaign knows any of it beforehand. It is not a bound: a sample spread along the documents gains from what neighbours share, and
+`goal=ranking` gives up unbiased means. A parity is about the square of the error.
 
 """
 

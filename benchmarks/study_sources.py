@@ -38,7 +38,7 @@ OUTPUT_BASED = ("metric_avg", "metric_var", "metric_cons", "irt_diffdisc", "dive
 LEARNED = ("metric_avg", "metric_var", "metric_cons", "irt_diffdisc", "diversity")
 DESIGNS = {
     "auto": "auto (with outputs and metrics)",
-    "pps:size=equal+greg": "equal chances",
+    "pps:size=equal+greg": "equal probabilities",
     "pps:size=length+greg": "proportional to length",
     "pps:size=(source_length)+greg": "length as a utility",
     "pps:size=(source:column=from_metric_avg)+greg": "learned, metric_avg",
@@ -294,7 +294,7 @@ Gain over source length: metric_avg {length["metric_avg"]}; metric_var {length["
 
 What this says: learning from a handful of campaigns adds little to length, and which campaigns gain varies so much that
 none of these gains is beyond doubt. Most of what can be known about difficulty from a source without a large pre-trained
-model is its length. Diversity of outputs is the exception: length does not foresee it, n-grams and length together do a
+model is its length. Diversity of outputs is the exception: length does not predict it, n-grams and length together do a
 little (not into Japanese, where long sources have diverse translations). Taking whatever candidate has the best mean in
 cross-validation, instead of a careful ridge unless another is clearly better, gave 0.380 (metric_avg) and 0.141
 (residual) in the same nested comparison: no more than length, and much less. A dedicated pre-trained difficulty model
@@ -322,7 +322,7 @@ chosen on these campaigns (0.1, 0.2, 0.3 and 0.5 were tried).
 
 {design_table(found)}
 On penalties, sizes from sources come close to those from outputs. On ratings errors hardly differ between items: nothing
-is better than equal chances there, and chances proportional to length are clearly harmful.
+is better than equal probabilities there, and probabilities proportional to length are clearly harmful.
 
 ## An artificial crowd
 

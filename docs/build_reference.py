@@ -19,7 +19,7 @@ from aliquot.cli.main import VERBS, run, subcommands
 
 HERE = Path(__file__).parent
 NOTE = "<!-- made by docs/build_reference.py (make docs); do not edit -->\n"
-SHARED = 15
+SHARED = 5
 """An option that so many commands have is described once."""
 WRAPPED = 8
 """Columns in front of a line that goes on with the row before."""
@@ -30,7 +30,8 @@ def help_of(arguments: list[str]) -> tuple[str, dict[str, list[str]]]:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         run([*arguments, "--help-all"])
-    text, panels = [], {}
+    text: list[str] = []
+    panels: dict[str, list[str]] = {}
     for line in out.getvalue().strip().splitlines():
         if line.startswith("╭"):
             rows = panels.setdefault(line.strip("╭─╮ "), [])
@@ -49,7 +50,9 @@ def cli_page() -> str:
     """Return the page of all commands; options that most of them have are described once."""
     commands = [[verb, *name] for verb in VERBS for name in [[], *([name] for name in subcommands(verb))]]
     helps = [help_of(command) for command in commands]
-    counts = Counter(_words(row) for _, panels in helps for rows in panels.values() for row in rows)
+    counts = Counter(
+        _words(row) for _, panels in helps for rows in panels.values() for row in rows if row.startswith("-")
+    )
     text, panels = help_of([])
     rows = {_words(row): row for _, panels in helps for rows in panels.values() for row in rows if row.startswith("-")}
     shared = [
@@ -97,7 +100,9 @@ def _described(name: str, public: Any, heading: str) -> list[str]:
     kind = "class" if inspect.isclass(public) else "module" if inspect.ismodule(public) else "function"
     call = ""
     if kind == "function" or (kind == "class" and not issubclass(public, BaseException)):
-        call = str(inspect.signature(public)).replace("'", "")
+        signature = inspect.signature(public)
+        parameters = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
+        call = str(signature.replace(parameters=parameters, return_annotation=signature.empty))
     parts = [f"{heading} aliquot.{name}\n\n`{name}{call}` ({kind})\n\n```text\n{text}\n```\n"]
     if inspect.isclass(public):
         parts += [_method(name, *member) for member in inspect.getmembers(public) if _own(public, *member)]
