@@ -21,8 +21,8 @@ from campaigns import CAMPAIGNS
 from study_adaptive import Kept, Measured, measured
 
 import aliquot
+from aliquot.collect.annotator_pages import Annotator
 from aliquot.collect.campaign import Campaign
-from aliquot.collect.serving import Annotator
 from aliquot.collect.statements import decode, sql
 from aliquot.core.evalset import EvalSet
 from aliquot.estimation.estimate import Estimates
@@ -73,7 +73,7 @@ def bot_run(data: EvalSet, seed: int) -> Measured:
         with Campaign.create(
             unjudged, None, "da", PEOPLE, path=place, seed=seed, allocate="auto", question="top", budget=budget
         ) as campaign:
-            bots = [campaign.annotator(link.rpartition("/")[2]) for link in campaign.links().annotators.values()]
+            bots = [campaign.pages.annotator(link.rpartition("/")[2]) for link in campaign.links().annotators.values()]
             while sum([work(campaign, bot, truth) for bot in bots]):
                 pass
             found = aliquot.estimate(data, selection=campaign.selection, judgments=campaign.judgments(), target="given")
@@ -82,7 +82,7 @@ def bot_run(data: EvalSet, seed: int) -> Measured:
 
 def work(campaign: Campaign, who: Annotator, truth: dict[tuple[Any, str], float]) -> bool:
     """One unit of one bot, answered as in the past; whether there was one."""
-    found = campaign.next_unit(who)
+    found = campaign.pages.next_unit(who)
     if "unit" not in found:
         return False
     unit = found["unit"]
@@ -99,8 +99,8 @@ def work(campaign: Campaign, who: Annotator, truth: dict[tuple[Any, str], float]
                     "answer": {"score": truth[decode(row.item), row.system]},
                 }
             )
-    campaign.save(who, unit["assignment"], changes)
-    campaign.submit(who, unit["assignment"])
+    campaign.pages.save(who, unit["assignment"], changes)
+    campaign.pages.submit(who, unit["assignment"])
     return True
 
 

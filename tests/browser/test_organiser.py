@@ -18,8 +18,8 @@ from aliquot.collect.protocols import Crowd, Example, Question, Quiz, Tutorial, 
 def judge(served: Served, name: str, score: int, units: int = 1) -> None:
     """Judge some units without a browser."""
     campaign = served.campaign
-    who = campaign.annotator(served.tokens()[name])
-    answer = campaign.next_unit(who)
+    who = campaign.pages.annotator(served.tokens()[name])
+    answer = campaign.pages.next_unit(who)
     for _ in range(units):
         unit = answer["unit"]
         changes = [
@@ -28,8 +28,8 @@ def judge(served: Served, name: str, score: int, units: int = 1) -> None:
             for o in row["outputs"]
             if o["cell"]
         ]
-        campaign.save(who, unit["assignment"], changes)
-        answer = campaign.submit(who, unit["assignment"])
+        campaign.pages.save(who, unit["assignment"], changes)
+        answer = campaign.pages.submit(who, unit["assignment"])
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_wrong_link_and_a_forged_form_do_nothing(serve: Serve, organiser: Any)
     served = serve("da")
     answer = organiser.request.post(f"{served.organiser}/act", form={"action": "close", "csrf": "guessed"})
     assert answer.status == 400
-    assert served.campaign.state_of_campaign() == "open"
+    assert served.campaign.state() == "open"
     assert organiser.request.get(f"{served.url}/o/wrong").status == 404
     assert organiser.request.get(f"{served.organiser}/overview.json").json()["state"] == "open"
 

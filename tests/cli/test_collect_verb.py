@@ -208,7 +208,7 @@ MISTAKES = {
     "no outputs": (("new", "scores.jsonl", "-o", "x.db"), "there are no outputs to judge"),
     "a file that is there": (("new", "data.jsonl", "-o", "campaign.db"), "campaign.db: exists already"),
     "too few annotators": (("new", "data.jsonl", "--per-output", "4", "-o", "x.db"), "nobody judges an output twice"),
-    "no annotator": (("new", "data.jsonl", "--annotators", ",", "-o", "x.db"), "an annotator's name is empty"),
+    "no annotator": (("new", "data.jsonl", "--annotators", ",", "-o", "x.db"), "a name is empty"),
     "a wrong policy": (("new", "data.jsonl", "--assign", "share", "-o", "x.db"), "did you mean 'shared'"),
     "no campaign": (("status", "data.jsonl"), "data.jsonl: is no campaign (not an SQLite file)"),
     "another database": (("status", "things.db"), "things.db: is a database, but no campaign"),
@@ -290,22 +290,22 @@ limit(20_000)
 assert run(["collect", "new", "data.jsonl", "-o", "big.db"]) == 1
 limit(resource.RLIM_INFINITY)
 campaign = Campaign.open("campaign.db")
-who = campaign.annotator(next(iter(campaign.links().annotators.values())).rsplit("/", 1)[1])
-unit = campaign.unit(who, campaign.history(who)[0]["assignment"])["unit"]
+who = campaign.pages.annotator(next(iter(campaign.links().annotators.values())).rsplit("/", 1)[1])
+unit = campaign.pages.unit(who, campaign.pages.history(who)[0]["assignment"])["unit"]
 cell = next(iter(unit["answers"]))
 def change(n, score):
     return [{"id": f"n{n}", "cell": cell, "answer": {"errors": [], "score": score}}]
-campaign.save(who, unit["assignment"], change(1, 11))
+campaign.pages.save(who, unit["assignment"], change(1, 11))
 limit(Path("campaign.db-wal").stat().st_size + 100)
 try:
-    campaign.save(who, unit["assignment"], change(2, 22))
+    campaign.pages.save(who, unit["assignment"], change(2, 22))
 except StorageError as error:
     print(error)
 limit(resource.RLIM_INFINITY)
-assert campaign.unit(who, unit["assignment"])["unit"]["answers"][cell]["score"] == 11
-campaign.save(who, unit["assignment"], change(2, 22))
-campaign.save(who, unit["assignment"], change(2, 22))
-assert campaign.unit(who, unit["assignment"])["unit"]["answers"][cell]["score"] == 22
+assert campaign.pages.unit(who, unit["assignment"])["unit"]["answers"][cell]["score"] == 11
+campaign.pages.save(who, unit["assignment"], change(2, 22))
+campaign.pages.save(who, unit["assignment"], change(2, 22))
+assert campaign.pages.unit(who, unit["assignment"])["unit"]["answers"][cell]["score"] == 22
 assert campaign.check().sound
 campaign.close()
 """

@@ -18,7 +18,7 @@ from tests.cli.conftest import Call
 import aliquot as library
 from aliquot import load, save, synthetic
 from aliquot.cli.main import VERBS, run, subcommands
-from aliquot.collect.gathering import gather
+from aliquot.collect.new_campaign import gather_inputs
 from aliquot.collect.sheets import write_sheets
 from aliquot.errors import OptionError
 from aliquot.io.overwrite import protect_inputs, refuse_overwrite
@@ -146,15 +146,15 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _campaign(place: Path, data: library.EvalSet) -> None:
     """A finished campaign, and a filled sheet with its key."""
     with library.Campaign.create(data, None, "da", 1, path=place / "campaign.db") as campaign:
-        who = campaign.annotator(campaign.links().annotators["ann1"].rsplit("/", 1)[1])
-        while "unit" in (found := campaign.next_unit(who)):
+        who = campaign.pages.annotator(campaign.links().annotators["ann1"].rsplit("/", 1)[1])
+        while "unit" in (found := campaign.pages.next_unit(who)):
             unit = found["unit"]
             cells = [output["cell"] for row in unit["rows"] for output in row["outputs"] if output["cell"]]
             changes = [{"id": cell, "cell": cell, "answer": {"score": 5}} for cell in cells]
-            campaign.save(who, unit["assignment"], changes)
-            campaign.submit(who, unit["assignment"])
-    inputs = gather(data, None, "da", 1)
-    write_sheets(data, inputs.units, inputs.protocol, inputs.annotators, place / "sheets")
+            campaign.pages.save(who, unit["assignment"], changes)
+            campaign.pages.submit(who, unit["assignment"])
+    inputs = gather_inputs(data, None, "da", 1)
+    write_sheets(inputs, place / "sheets")
     rows = pl.read_csv(place / "sheets" / "ann1.csv", infer_schema=False)
     rows.with_columns(score=pl.lit("5")).write_csv(place / "filled.csv")
     (place / "sheets" / "key.csv").rename(place / "key.csv")

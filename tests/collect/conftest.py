@@ -20,9 +20,9 @@ import pytest
 from tests.conftest import require_debian
 
 import aliquot
+from aliquot.collect.annotator_pages import Annotator
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.protocols import Choice, Protocol, Score, Spans, Text, Widget
-from aliquot.collect.serving import Annotator
 from aliquot.core.columns import encode_column
 from aliquot.core.evalset import EvalSet
 
@@ -64,7 +64,9 @@ def make(folder: Path, data: EvalSet) -> Iterator[Make]:
 
 
 def people(campaign: Campaign) -> dict[str, Annotator]:
-    return {name: campaign.annotator(link.rsplit("/", 1)[1]) for name, link in campaign.links().annotators.items()}
+    return {
+        name: campaign.pages.annotator(link.rsplit("/", 1)[1]) for name, link in campaign.links().annotators.items()
+    }
 
 
 def some_value(widget: Widget, rng: random.Random, text: str, slots: list[str]) -> Any:
@@ -131,14 +133,14 @@ def judge_all(campaign: Campaign, seed: int = 0, units: int | None = None) -> di
     done = 0
     while waiting and (units is None or done < units):
         who = rng.choice(waiting)
-        found = campaign.next_unit(who)
+        found = campaign.pages.next_unit(who)
         if "unit" not in found:
             waiting.remove(who)
             continue
         unit = found["unit"]
         answers = answers_for(campaign.protocol, unit, rng)
-        campaign.save(who, unit["assignment"], changes(answers))
-        assert "missing" not in campaign.submit(who, unit["assignment"])
+        campaign.pages.save(who, unit["assignment"], changes(answers))
+        assert "missing" not in campaign.pages.submit(who, unit["assignment"])
         given |= {(unit["assignment"], cell): answer for cell, answer in answers.items()}
         done += 1
     return given

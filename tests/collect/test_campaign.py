@@ -108,7 +108,7 @@ def test_answers_are_told_by_slot_and_kept_by_system(make):
     campaign = make("contrastive", 2, per_output=2)
     texts = {}
     for who in people(campaign).values():
-        while "unit" in (found := campaign.next_unit(who)):
+        while "unit" in (found := campaign.pages.next_unit(who)):
             unit = found["unit"]
             given = {}
             for row in unit["rows"]:
@@ -116,8 +116,8 @@ def test_answers_are_told_by_slot_and_kept_by_system(make):
                     if output["cell"]:
                         given[output["cell"]] = {"errors": [], "score": float(len(output["text"]) % 101)}
                         texts[output["text"]] = float(len(output["text"]) % 101)
-            campaign.save(who, unit["assignment"], changes(given))
-            campaign.submit(who, unit["assignment"])
+            campaign.pages.save(who, unit["assignment"], changes(given))
+            campaign.pages.submit(who, unit["assignment"])
     data = campaign.data
     rows = {item: row for row, item in enumerate(data.ids)}
     table = campaign.judgments().table
@@ -128,10 +128,10 @@ def test_answers_are_told_by_slot_and_kept_by_system(make):
 def test_what_is_sent_twice_is_stored_once(make):
     campaign = make()
     who = next(iter(people(campaign).values()))
-    unit = campaign.next_unit(who)["unit"]
+    unit = campaign.pages.next_unit(who)["unit"]
     sent = changes(answers_for(campaign.protocol, unit, random.Random(0)))
-    first = campaign.save(who, unit["assignment"], sent)
-    second = campaign.save(who, unit["assignment"], sent)
+    first = campaign.pages.save(who, unit["assignment"], sent)
+    second = campaign.pages.save(who, unit["assignment"], sent)
     assert first == second
     with campaign.store.read() as connection:
         assert connection.execute(sql("SELECT COUNT(*) FROM events WHERE kind = 'save'")).scalar() == len(sent)
@@ -141,11 +141,11 @@ def test_what_is_sent_twice_is_stored_once(make):
 def test_the_last_answer_wins_and_all_are_in_the_log(make):
     campaign = make()
     who = next(iter(people(campaign).values()))
-    unit = campaign.next_unit(who)["unit"]
+    unit = campaign.pages.next_unit(who)["unit"]
     cell = next(output["cell"] for row in unit["rows"] for output in row["outputs"] if output["cell"])
     for score in (10, 20, 30):
-        campaign.save(who, unit["assignment"], changes({cell: {"score": score}}, 1000))
-    assert campaign.unit(who, unit["assignment"])["unit"]["answers"][cell] == {"score": 30}
+        campaign.pages.save(who, unit["assignment"], changes({cell: {"score": score}}, 1000))
+    assert campaign.pages.unit(who, unit["assignment"])["unit"]["answers"][cell] == {"score": 30}
     with campaign.store.read() as connection:
         logged = [
             json.loads(text)["answer"]["score"]
@@ -159,10 +159,10 @@ def test_the_last_answer_wins_and_all_are_in_the_log(make):
 def test_submitting_names_what_is_missing(make):
     campaign = make("esa")
     who = next(iter(people(campaign).values()))
-    unit = campaign.next_unit(who)["unit"]
+    unit = campaign.pages.next_unit(who)["unit"]
     cells = [output["cell"] for row in unit["rows"] for output in row["outputs"] if output["cell"]]
-    campaign.save(who, unit["assignment"], changes({cells[0]: {"errors": []}}))
-    missing = campaign.submit(who, unit["assignment"])["missing"]
+    campaign.pages.save(who, unit["assignment"], changes({cells[0]: {"errors": []}}))
+    missing = campaign.pages.submit(who, unit["assignment"])["missing"]
     assert missing[0] == {"cell": cells[0], "widget": "score"}
     assert len(missing) == 2 * len(cells) - 1
 
@@ -170,18 +170,18 @@ def test_submitting_names_what_is_missing(make):
 def test_a_submitted_unit_can_be_changed(make):
     campaign = make()
     judge_all(campaign, units=1)
-    who = next(w for w in people(campaign).values() if campaign.history(w))
-    entry = campaign.history(who)[0]
+    who = next(w for w in people(campaign).values() if campaign.pages.history(w))
+    entry = campaign.pages.history(who)[0]
     assert entry["done"]
-    unit = campaign.unit(who, entry["assignment"])["unit"]
+    unit = campaign.pages.unit(who, entry["assignment"])["unit"]
     assert unit["submitted"]
     cell, answer = next(iter(unit["answers"].items()))
     changed = 100.0 - answer["score"]
-    campaign.save(who, entry["assignment"], changes({cell: {"score": changed}}))
+    campaign.pages.save(who, entry["assignment"], changes({cell: {"score": changed}}))
     values = campaign.judgments().table["value"].to_list()
     assert changed in values
     assert len(values) == len(unit["answers"])
-    campaign.save(who, entry["assignment"], changes({cell: {}}))  # incomplete: the judgment stays
+    campaign.pages.save(who, entry["assignment"], changes({cell: {}}))  # incomplete: the judgment stays
     assert campaign.judgments().table["value"].to_list() == values
     assert campaign.check().sound
 
@@ -190,7 +190,7 @@ def test_the_page_sees_no_names(make, data):
     for protocol in ("esa-ai", "pairwise", "document-comparison"):
         campaign = make(protocol, 2)
         who = next(iter(people(campaign).values()))
-        told = [campaign.state(who), campaign.next_unit(who), campaign.history(who)]
+        told = [campaign.pages.state(who), campaign.pages.next_unit(who), campaign.pages.history(who)]
         text = json.dumps(told)
         for secret in (*data.systems, *data.metrics, "doc0", "doc1", '"system', "control", "expected"):
             assert secret not in text, secret
@@ -201,7 +201,7 @@ def test_the_page_sees_no_names(make, data):
 def test_bad_answers_are_refused(make):
     campaign = make("esa")
     ann, bob, _ = people(campaign).values()
-    unit = campaign.next_unit(ann)["unit"]
+    unit = campaign.pages.next_unit(ann)["unit"]
     cell, text = next((o["cell"], o["text"]) for row in unit["rows"] for o in row["outputs"] if o["cell"])
     span = {"start": 0, "end": 2, "quote": text[:2], "severity": "minor", "side": "output"}
     bad = {
@@ -218,14 +218,14 @@ def test_bad_answers_are_refused(make):
     }
     for message, answer in bad.items():
         with pytest.raises(CollectError, match=message) as error:
-            campaign.save(ann, unit["assignment"], [{"id": "x", "cell": cell, "answer": answer}])
+            campaign.pages.save(ann, unit["assignment"], [{"id": "x", "cell": cell, "answer": answer}])
         assert (error.value.code, error.value.status) == ("bad_answer", 422)
     with pytest.raises(CollectError, match="not in this unit"):
-        campaign.save(ann, unit["assignment"], [{"id": "x", "cell": "other", "answer": {}}])
+        campaign.pages.save(ann, unit["assignment"], [{"id": "x", "cell": "other", "answer": {}}])
     with pytest.raises(CollectError, match="no such unit"):
-        campaign.save(bob, unit["assignment"], [])
+        campaign.pages.save(bob, unit["assignment"], [])
     with pytest.raises(CollectError, match="every change needs an id"):
-        campaign.save(ann, unit["assignment"], [{"cell": cell, "answer": {}}])
+        campaign.pages.save(ann, unit["assignment"], [{"cell": cell, "answer": {}}])
     with campaign.store.read() as connection:
         assert connection.execute(sql("SELECT COUNT(*) FROM answers")).scalar() == 0
 
@@ -235,24 +235,24 @@ def test_links(make):
     links = campaign.links("https://x.org/")
     assert list(links.annotators) == ["ann", "bob"]
     assert links.organiser.startswith("https://x.org/o/")
-    assert campaign.organiser(links.organiser.rsplit("/", 1)[1])
-    assert oct(campaign.key_file.stat().st_mode)[-3:] == "600"
+    campaign.admission.require_organiser(links.organiser.rsplit("/", 1)[1])
+    assert oct(campaign.inputs.key_file.stat().st_mode)[-3:] == "600"
     raw = Path(campaign.store.place).read_bytes()
     tokens = {name: link.rsplit("/", 1)[1] for name, link in links.annotators.items()}
     assert not any(token.encode() in raw for token in tokens.values())
     campaign.revoke("bob")
     with pytest.raises(CollectError, match="withdrawn") as error:
-        campaign.annotator(tokens["bob"])
+        campaign.pages.annotator(tokens["bob"])
     assert error.value.code == "link_revoked"
     renewed = campaign.links(new=True)
     assert list(renewed.annotators) == ["ann"]
     with pytest.raises(CollectError, match="not known"):
-        campaign.annotator(tokens["ann"])
+        campaign.pages.annotator(tokens["ann"])
     with pytest.raises(CollectError, match="not known"):
-        campaign.organiser(links.organiser.rsplit("/", 1)[1])
+        campaign.admission.require_organiser(links.organiser.rsplit("/", 1)[1])
     with pytest.raises(AliquotError, match="unknown annotator 'bo'; did you mean 'bob'"):
         campaign.revoke("bo")
-    campaign.key_file.unlink()
+    campaign.inputs.key_file.unlink()
     with pytest.raises(AliquotError, match="--new"):
         campaign.links()
     assert campaign.links(new=True).annotators
@@ -266,12 +266,12 @@ def test_a_form_is_asked_once(make):
     )
     campaign = make(read_protocol(text, "x.toml"), 1)
     who = next(iter(people(campaign).values()))
-    unit = campaign.next_unit(who)["unit"]
+    unit = campaign.pages.next_unit(who)["unit"]
     assert unit["annotator_cell"] == "form"
-    campaign.save(who, unit["assignment"], changes(answers_for(campaign.protocol, unit, random.Random(0))))
-    assert campaign.submit(who, unit["assignment"])["missing"] == [{"cell": "form", "widget": "about"}]
-    campaign.save(who, unit["assignment"], changes({"form": {"about": {"consent": True}}}))
-    assert "annotator_cell" not in campaign.submit(who, unit["assignment"])["unit"]
+    campaign.pages.save(who, unit["assignment"], changes(answers_for(campaign.protocol, unit, random.Random(0))))
+    assert campaign.pages.submit(who, unit["assignment"])["missing"] == [{"cell": "form", "widget": "about"}]
+    campaign.pages.save(who, unit["assignment"], changes({"form": {"about": {"consent": True}}}))
+    assert "annotator_cell" not in campaign.pages.submit(who, unit["assignment"])["unit"]
     assert campaign.check().sound
 
 
@@ -330,10 +330,12 @@ def test_many_threads_at_once(make):
 
     def work(who):
         try:
-            while "unit" in (found := campaign.next_unit(who)):
+            while "unit" in (found := campaign.pages.next_unit(who)):
                 unit = found["unit"]
-                campaign.save(who, unit["assignment"], changes(answers_for(campaign.protocol, unit, random.Random(0))))
-                campaign.submit(who, unit["assignment"])
+                campaign.pages.save(
+                    who, unit["assignment"], changes(answers_for(campaign.protocol, unit, random.Random(0)))
+                )
+                campaign.pages.submit(who, unit["assignment"])
         except Exception as error:  # noqa: BLE001
             faults.append(error)
 
@@ -384,7 +386,7 @@ def test_a_locked_file_is_said_and_nothing_is_lost(make, monkeypatch):
 
     campaign = make()
     who = next(iter(people(campaign).values()))
-    unit = campaign.next_unit(who)["unit"]
+    unit = campaign.pages.next_unit(who)["unit"]
     sent = changes(answers_for(campaign.protocol, unit, random.Random(0)))
     campaign.store.engine.dispose()
     monkeypatch.setattr("aliquot.collect.schema.BUSY_SECONDS", 0.1)
@@ -392,11 +394,11 @@ def test_a_locked_file_is_said_and_nothing_is_lost(make, monkeypatch):
         other = sqlite3.connect(campaign.store.place, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StorageError, match="database is locked") as error:
-            impatient.save(who, unit["assignment"], sent)
+            impatient.pages.save(who, unit["assignment"], sent)
         assert (error.value.code, error.value.status) == ("storage", 503)
         other.execute("ROLLBACK")
         other.close()
-        assert len(impatient.save(who, unit["assignment"], sent)["saved"]) == len(sent)
+        assert len(impatient.pages.save(who, unit["assignment"], sent)["saved"]) == len(sent)
 
 
 def test_inputs_are_kept(make, data, folder):

@@ -15,7 +15,7 @@ from tests.cli.conftest import caller
 
 import aliquot
 from aliquot.collect.exchange import KEY, TOOLS, write_for
-from aliquot.collect.gathering import gather
+from aliquot.collect.new_campaign import CampaignSettings, gather_inputs
 from aliquot.core.columns import encode_column
 from aliquot.errors import NameUnknownError, OptionError
 from aliquot.io.formats.table_files import read_frame
@@ -50,10 +50,9 @@ def truth(item, system, annotator):
 
 
 def made(tool, protocol="esa", *, selection=None, data=DATA, per_output=2, annotators=PEOPLE, seed=3):
-    inputs = gather(data, selection, protocol, annotators, per_output=per_output, seed=seed)
-    return write_for(
-        tool, inputs.evalset, inputs.units, inputs.protocol, inputs.annotators, per_output=per_output, seed=seed
-    )
+    settings = CampaignSettings(per_output=per_output, seed=seed)
+    inputs = gather_inputs(data, selection, protocol, annotators, settings)
+    return write_for(tool, inputs)
 
 
 def of_key(files) -> dict[str, tuple[str, str]]:

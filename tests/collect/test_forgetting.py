@@ -187,17 +187,17 @@ def live(campaign: Campaign, name: str, rng: random.Random, *, units: int = 1) -
     """Let somebody fill in the form, judge, return a unit with a reason, and get messages."""
     who = people(campaign)[name]
     for _ in range(units):
-        unit = campaign.next_unit(who)["unit"]
+        unit = campaign.pages.next_unit(who)["unit"]
         answers = answers_for(campaign.protocol, unit, rng) | {"form": {"about": {"language": TYPED}}}
-        campaign.save(who, unit["assignment"], changes(answers))
-        campaign.submit(who, unit["assignment"])
-    back = campaign.next_unit(who)
+        campaign.pages.save(who, unit["assignment"], changes(answers))
+        campaign.pages.submit(who, unit["assignment"])
+    back = campaign.pages.next_unit(who)
     if "unit" in back:
-        campaign.give_back(who, back["unit"]["assignment"], f"{TYPED} {name}")
-    opened = campaign.next_unit(who)  # one more is open when the person is forgotten
+        campaign.pages.give_back(who, back["unit"]["assignment"], f"{TYPED} {name}")
+    opened = campaign.pages.next_unit(who)  # one more is open when the person is forgotten
     if "unit" in opened:
         unit = opened["unit"]
-        campaign.save(who, unit["assignment"], changes(answers_for(campaign.protocol, unit, rng)))
+        campaign.pages.save(who, unit["assignment"], changes(answers_for(campaign.protocol, unit, rng)))
     act(campaign, "message", name, f"{TYPED} to you", TYPED)
     act(campaign, "pause", name, reason=TYPED)
 
@@ -211,13 +211,13 @@ def test_anybody_can_be_forgotten_and_the_log_stays_sound(folder):
     with Campaign.create(SMALL, None, FORM, everybody, per_output=201, path=folder / "c.db") as campaign:
         rng = random.Random(0)
         keeper = people(campaign)["someone else"]
-        unit = campaign.next_unit(keeper)["unit"]
-        campaign.save(
+        unit = campaign.pages.next_unit(keeper)["unit"]
+        campaign.pages.save(
             keeper,
             unit["assignment"],
             changes(answers_for(FORM, unit, rng) | {"form": {"about": {"language": "mine"}}}),
         )
-        campaign.submit(keeper, unit["assignment"])
+        campaign.pages.submit(keeper, unit["assignment"])
         for name in NAMES[::10]:
             live(campaign, name, rng)
         kept = campaign.judgments().table.filter(annotator="someone else")
@@ -240,10 +240,10 @@ def test_forgetting_is_sound_on_both_databases(campaign, name):
     campaign.add_annotators([name, "next"])
     who = people(campaign)[name]
     rng = random.Random(0)
-    unit = campaign.next_unit(who)["unit"]
-    campaign.save(who, unit["assignment"], changes(answers_for(campaign.protocol, unit, rng)))
-    campaign.submit(who, unit["assignment"])
-    campaign.give_back(who, campaign.next_unit(who)["unit"]["assignment"], TYPED)
+    unit = campaign.pages.next_unit(who)["unit"]
+    campaign.pages.save(who, unit["assignment"], changes(answers_for(campaign.protocol, unit, rng)))
+    campaign.pages.submit(who, unit["assignment"])
+    campaign.pages.give_back(who, campaign.pages.next_unit(who)["unit"]["assignment"], TYPED)
     act(campaign, "message", name, TYPED, TYPED)
     act(campaign, "message", "", "to all")
     campaign.forget(name)
@@ -314,10 +314,10 @@ def test_the_allocator_forgets_too(database, folder, monkeypatch):
     with Campaign.create(SMALL, None, "da", [NAME, "bob"], path=database, allocate="auto") as campaign:
         judge_all(campaign, units=4)
         campaign.forget(NAME)
-        assert campaign.allocation is not None
+        assert campaign.inputs.allocation is not None
         with campaign.store.read() as connection:
             logs = connection.execute(sql("SELECT payload FROM events WHERE kind = 'allocate'")).scalars().all()
-            told = campaign.allocation.current(connection).state()["log"]
+            told = campaign.inputs.allocation.current(connection).state()["log"]
         assert NAME not in "".join(logs)
         assert {event["annotator"] for event in told if event["event"] == "judgment"} == {"bob"}
         judge_all(campaign)  # the queue goes on
@@ -328,13 +328,13 @@ def test_a_forgotten_worker_who_comes_again_is_somebody_new(make):
     campaign = make(annotators=["ann"], per_output=1)
     visit = crowd.visit("link", {"worker": "Wendelin77", "session": "S7"})
     assert visit is not None
-    first = campaign.join(visit, "a secret of one browser")
-    who = campaign.annotator(first)
-    unit = campaign.next_unit(who)["unit"]
-    campaign.save(who, unit["assignment"], changes(answers_for(campaign.protocol, unit, random.Random(0))))
-    campaign.submit(who, unit["assignment"])
+    first = campaign.admission.join(visit, "a secret of one browser")
+    who = campaign.pages.annotator(first)
+    unit = campaign.pages.next_unit(who)["unit"]
+    campaign.pages.save(who, unit["assignment"], changes(answers_for(campaign.protocol, unit, random.Random(0))))
+    campaign.pages.submit(who, unit["assignment"])
     alias = campaign.forget("link:Wendelin77")
-    assert campaign.join(visit, "a secret of one browser") != first
+    assert campaign.admission.join(visit, "a secret of one browser") != first
     paid = [(row.annotator, row.worker, row.units) for row in payments_of(campaign)]
     assert paid == [("ann", "ann", 0), (alias, alias, 1), ("link:Wendelin77", "Wendelin77", 0)]
     campaign.forget("link:Wendelin77")

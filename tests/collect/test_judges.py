@@ -22,17 +22,17 @@ CHOSEN = aliquot.select(DATA, "random", 8, seed=1)
 def judge_all(campaign, name, score, most=None):
     """Judge everything that the server hands out; `score` says what an output's text is worth."""
     token = campaign.links().annotators[name].rsplit("/", 1)[1]
-    who, rng = campaign.annotator(token), random.Random(1)
+    who, rng = campaign.pages.annotator(token), random.Random(1)
     protocol, done = campaign.protocol.for_page(), 0
-    reply = campaign.next_unit(who)
+    reply = campaign.pages.next_unit(who)
     while "unit" in reply and done != most:
         unit = reply["unit"]
         answers = answer_unit(unit, protocol, rng)
         texts = {o["cell"]: o["text"] for row in unit["rows"] for o in row["outputs"] if o.get("cell")}
         for cell in answers:
             answers[cell]["score"] = score(texts[cell])
-        campaign.save(who, unit["assignment"], changes(answers, rng))
-        reply = campaign.submit(who, unit["assignment"])
+        campaign.pages.save(who, unit["assignment"], changes(answers, rng))
+        reply = campaign.pages.submit(who, unit["assignment"])
         done += 1
     return done
 
@@ -110,5 +110,5 @@ def test_the_judge_is_one_more_metric():
 
 
 def test_an_unknown_kind(campaign):
-    with pytest.raises(NameUnknownError, match="unknown --kind 'robot'"):
+    with pytest.raises(NameUnknownError, match="`kind` is 'robot'"):
         campaign.add_annotators(["x"], "robot")

@@ -16,12 +16,12 @@ import aliquot
 from aliquot.annotation.cleaning_steps import STEPS
 from aliquot.collect import organiser, protocols
 from aliquot.collect.actions import act
+from aliquot.collect.annotator_pages import Annotator
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.errors import StorageError
 from aliquot.collect.organiser import LiveView, overview, snapshot_of
 from aliquot.collect.organiser_page import page_values
 from aliquot.collect.protocols import Checks, Gold, Payment, Protocol, load_protocol
-from aliquot.collect.serving import Annotator
 from aliquot.collect.statements import sql
 from aliquot.errors import AliquotError
 
@@ -46,7 +46,7 @@ class Bot:
     def __init__(self, campaign: Campaign, name: str, *, careless: bool = False, seed: int = 0) -> None:
         self.campaign, self.careless, self.rng = campaign, careless, np.random.default_rng(seed)
         token = campaign.links().annotators[name].rpartition("/")[2]
-        self.who: Annotator = campaign.annotator(token)
+        self.who: Annotator = campaign.pages.annotator(token)
         self.units: list[dict[str, Any]] = []
 
     def value(self, cell: str) -> float:
@@ -67,7 +67,7 @@ class Bot:
         return self.work()
 
     def work(self, most: int = 1000) -> dict[str, Any]:
-        answer = self.campaign.next_unit(self.who)
+        answer = self.campaign.pages.next_unit(self.who)
         while "unit" in answer and len(self.units) < most:
             unit = answer["unit"]
             self.units.append(unit)
@@ -83,8 +83,8 @@ class Bot:
                 for output in row["outputs"]
                 if output["cell"]
             ]
-            self.campaign.save(self.who, unit["assignment"], changes)
-            answer = self.campaign.submit(self.who, unit["assignment"])
+            self.campaign.pages.save(self.who, unit["assignment"], changes)
+            answer = self.campaign.pages.submit(self.who, unit["assignment"])
         return answer
 
 
@@ -181,7 +181,7 @@ def test_failing_annotators_are_paused_by_the_protocol(made):
     assert entry["payload"]["work"] == "paused"
     assert "damaged copies" in entry["payload"]["reason"] or "one value" in entry["payload"]["reason"]
     act(campaign, "resume", "bob", reason="talked to them")
-    assert "unit" in campaign.next_unit(Bot(campaign, "bob").who)
+    assert "unit" in campaign.pages.next_unit(Bot(campaign, "bob").who)
 
 
 def test_excluding_and_including_changes_what_counts_and_nothing_else(made):
@@ -193,7 +193,7 @@ def test_excluding_and_including_changes_what_counts_and_nothing_else(made):
     excluded = campaign.judgments()
     assert set(excluded.usable().table["annotator"]) == {"ann"}
     assert len(excluded) == len(before)
-    assert "finished" in campaign.next_unit(Bot(campaign, "bob").who)
+    assert "finished" in campaign.pages.next_unit(Bot(campaign, "bob").who)
     act(campaign, "include", "bob")
     assert campaign.judgments().table.sort("order", "item").equals(before.sort("order", "item"))
     assert campaign.check().sound
@@ -230,7 +230,7 @@ def test_more_judgments_more_items_and_the_end(made):
     result = aliquot.estimate(DATA, selection=campaign.selection, judgments=campaign.judgments())
     assert result.judged == len(campaign.selection)
     act(campaign, "close")
-    assert "closed" in campaign.next_unit(Bot(campaign, "ann").who)["message"]
+    assert "closed" in campaign.pages.next_unit(Bot(campaign, "ann").who)["message"]
     act(campaign, "open")
     assert campaign.check().sound
 
@@ -238,16 +238,16 @@ def test_more_judgments_more_items_and_the_end(made):
 def test_messages_and_reassigned_work(made):
     campaign = made()
     bot = Bot(campaign, "ann")
-    unit = campaign.next_unit(bot.who)["unit"]
+    unit = campaign.pages.next_unit(bot.who)["unit"]
     act(campaign, "message", "ann", "Please mark omissions, too.")
     act(campaign, "message", "", "We finish on Friday.")
-    texts = [message["text"] for message in campaign.state(bot.who)["messages"]]
+    texts = [message["text"] for message in campaign.pages.state(bot.who)["messages"]]
     assert texts == ["Please mark omissions, too.", "We finish on Friday."]
-    assert campaign.state(Bot(campaign, "bob").who)["messages"][0]["text"] == "We finish on Friday."
+    assert campaign.pages.state(Bot(campaign, "bob").who)["messages"][0]["text"] == "We finish on Friday."
     said = act(campaign, "reassign", "ann", reason="ill")
     assert said.startswith("1 open units")
     assert count(campaign, "SELECT SUM(taken) FROM units") == 0
-    assert campaign.unit(bot.who, unit["assignment"])["unit"]["assignment"] == unit["assignment"]
+    assert campaign.pages.unit(bot.who, unit["assignment"])["unit"]["assignment"] == unit["assignment"]
 
 
 def test_bad_actions_are_told(made):
@@ -286,7 +286,7 @@ def test_a_database_that_goes_away_for_a_while_loses_nothing(postgres, postgres_
     bot.work(most=3)
     seen = view.wait(0, 10.0)
     assert seen > 0
-    unit = campaign.next_unit(bot.who)["unit"]
+    unit = campaign.pages.next_unit(bot.who)["unit"]
     change = [
         {
             "id": "x",
@@ -299,14 +299,14 @@ def test_a_database_that_goes_away_for_a_while_loses_nothing(postgres, postgres_
     postgres.stop()
     try:
         for attempt in (
-            lambda: campaign.save(bot.who, unit["assignment"], change),
-            lambda: campaign.next_unit(bot.who),
+            lambda: campaign.pages.save(bot.who, unit["assignment"], change),
+            lambda: campaign.pages.next_unit(bot.who),
         ):
             with pytest.raises(StorageError, match="nothing of it was stored; start the server"):
                 attempt()
     finally:
         postgres.start()
-    assert campaign.save(bot.who, unit["assignment"], change)
+    assert campaign.pages.save(bot.who, unit["assignment"], change)
     assert view.wait(seen, 10.0) > seen
     bot.work()
     now = overview(campaign)
@@ -362,11 +362,11 @@ def test_a_failed_transaction_does_not_put_the_allocator_ahead_of_the_log(tmp_pa
 
     monkeypatch.setattr(campaign.log, "append", fail)
     with pytest.raises(RuntimeError):
-        campaign.next_unit(bot.who)
+        campaign.pages.next_unit(bot.who)
     monkeypatch.undo()
-    unit = campaign.next_unit(bot.who)["unit"]
+    unit = campaign.pages.next_unit(bot.who)["unit"]
     other = adaptive(tmp_path / "d.db", question="top")
-    same = other.next_unit(Bot(other, "ann").who)["unit"]
+    same = other.pages.next_unit(Bot(other, "ann").who)["unit"]
     assert [row["outputs"][0]["text"] for row in unit["rows"]] == [row["outputs"][0]["text"] for row in same["rows"]]
     assert campaign.check().sound
 
@@ -388,7 +388,10 @@ def test_systems_join_later_and_guidelines_change(made, database):
     campaign = made()
     Bot(campaign, "ann").work(most=3)
     assert act(campaign, "guidelines", value="Omissions count, too.").startswith("annotators see version 2")
-    assert campaign.state(Bot(campaign, "ann").who)["guidelines"] == {"version": 2, "text": "Omissions count, too."}
+    assert campaign.pages.state(Bot(campaign, "ann").who)["guidelines"] == {
+        "version": 2,
+        "text": "Omissions count, too.",
+    }
     assert DATA.outputs is not None
     more = aliquot.synthetic(items=48, systems=3, seed=3)
     assert more.outputs is not None

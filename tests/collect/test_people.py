@@ -16,12 +16,12 @@ from tests.collect.conftest import answers_for, as_version_2, changes, judge_all
 
 import aliquot
 from aliquot.collect.actions import act
+from aliquot.collect.annotator_pages import Annotator
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.errors import CollectError
 from aliquot.collect.organiser import overview, payments_of
 from aliquot.collect.organiser_page import page_values
 from aliquot.collect.protocols import Payment, load_protocol
-from aliquot.collect.serving import Annotator
 from aliquot.collect.statements import sql
 from aliquot.core.judgments import MODEL
 from aliquot.errors import AliquotError, AliquotWarning, FormatError, OptionError
@@ -55,7 +55,7 @@ class Model:
         self.opened: dict[str, Any] | None = None
         self.token: str | None = self.link(campaign)
         self.dead: list[str] = []
-        self.who: Annotator = campaign.annotator(self.token or "")
+        self.who: Annotator = campaign.pages.annotator(self.token or "")
         self.done: list[dict[str, Any]] = []
 
     def link(self, campaign: Campaign) -> str:
@@ -93,14 +93,14 @@ def work(campaign: Campaign, person: Model, action: str, rng: random.Random) -> 
     """Judge a unit, open one, or change a finished one; a page may have been opened long ago."""
     try:
         unit, person.opened = person.opened if action == "work" else None, None
-        unit = unit or (campaign.next_unit(person.who).get("unit") if action != "change" else None)
+        unit = unit or (campaign.pages.next_unit(person.who).get("unit") if action != "change" else None)
         if action == "open":
             person.opened = unit
             return
         unit = unit or (person.done[-1] if person.done else None)
         if unit is not None:
-            campaign.save(person.who, unit["assignment"], changes(answers_for(campaign.protocol, unit, rng)))
-            campaign.submit(person.who, unit["assignment"])
+            campaign.pages.save(person.who, unit["assignment"], changes(answers_for(campaign.protocol, unit, rng)))
+            campaign.pages.submit(person.who, unit["assignment"])
             person.done.append(unit)
     except CollectError as error:
         assert error.code in ("lease_lost", "link_revoked")  # noqa: PT017
@@ -119,9 +119,9 @@ def verify(campaign: Campaign, person: Model) -> None:
     assert {mark for mark in marks if mark != "surplus"} <= {person.plain if person.counts else "excluded"}
     for token in person.dead:
         with pytest.raises(CollectError):
-            campaign.annotator(token)
+            campaign.pages.annotator(token)
     if person.token is not None:
-        assert campaign.annotator(person.token).id == person.who.id
+        assert campaign.pages.annotator(person.token).id == person.who.id
     assert (person.name in campaign.links().annotators) == (person.token is not None)
 
 
@@ -172,11 +172,11 @@ def test_a_withdrawn_link_stays_withdrawn(make, later):
     campaign.revoke("bob")
     act(campaign, later, "bob")
     with pytest.raises(CollectError, match="withdrawn"):
-        campaign.annotator(token)
+        campaign.pages.annotator(token)
     act(campaign, "renew", "bob")
     with pytest.raises(CollectError, match="not known"):
-        campaign.annotator(token)
-    assert campaign.annotator(campaign.links().annotators["bob"].rpartition("/")[2]).name == "bob"
+        campaign.pages.annotator(token)
+    assert campaign.pages.annotator(campaign.links().annotators["bob"].rpartition("/")[2]).name == "bob"
 
 
 @pytest.mark.parametrize(
@@ -250,10 +250,10 @@ def test_an_excluded_annotator_takes_no_unit_from_the_others(make):
     """Judgments that arrive after the exclusion are kept, but are none of the k that an output needs."""
     campaign = make(annotators=["ann", "bad"])
     bad = people(campaign)["bad"]
-    unit = campaign.next_unit(bad)["unit"]
+    unit = campaign.pages.next_unit(bad)["unit"]
     act(campaign, "exclude", "bad")
-    campaign.save(bad, unit["assignment"], changes(answers_for(campaign.protocol, unit, random.Random(0))))
-    campaign.submit(bad, unit["assignment"])
+    campaign.pages.save(bad, unit["assignment"], changes(answers_for(campaign.protocol, unit, random.Random(0))))
+    campaign.pages.submit(bad, unit["assignment"])
     assert campaign.status().units_done == 0
     judge_all(campaign)
     status = campaign.status()
@@ -293,7 +293,7 @@ def test_an_allocator_is_not_told_what_judge_models_say(make):
     campaign.add_annotators(["gpt"], "model")
     judge_all(campaign)
     with campaign.store.read() as connection:
-        log = campaign.allocation.current(connection).state()["log"]
+        log = campaign.inputs.allocation.current(connection).state()["log"]
     assert {event["annotator"] for event in log if event["event"] == "judgment"} == {"ann"}
 
 
@@ -321,6 +321,6 @@ def test_overview_status_and_payments_agree(make):
 def test_new_links_replace_the_shared_link_of_crowds(make):
     campaign = make(annotators=["ann"])
     before, after = (campaign.links(new=new).crowd["link"].split("/")[-2] for new in (False, True))
-    assert campaign.crowd_token(after)
+    campaign.admission.require_shared_link(after)
     with pytest.raises(CollectError, match="not known"):
-        campaign.crowd_token(before)
+        campaign.admission.require_shared_link(before)

@@ -19,11 +19,11 @@ from scipy import stats
 from tests.collect.conftest import MEMORY, answers_for, changes, judge_all, people
 
 import aliquot
+from aliquot.collect.annotator_pages import Annotator
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.errors import CollectError
 from aliquot.collect.lists import fixed_lists, order_of_slots
 from aliquot.collect.queue import Candidate, choose
-from aliquot.collect.serving import Annotator
 from aliquot.collect.statements import sql
 from aliquot.collect.store import Clock, Store
 
@@ -75,7 +75,7 @@ class Queue(RuleBasedStateMachine):
     @rule(number=st.integers(0, 5))
     def next(self, number):
         name = self.who(number)
-        found = self.campaign.next_unit(self.people[name])
+        found = self.campaign.pages.next_unit(self.people[name])
         if "unit" in found:
             self.open[name] = found["unit"]
 
@@ -85,7 +85,7 @@ class Queue(RuleBasedStateMachine):
         if name in self.open:
             unit = self.open[name]
             try:
-                self.campaign.save(
+                self.campaign.pages.save(
                     self.people[name], unit["assignment"], changes(answers_for(self.campaign.protocol, unit, self.rng))
                 )
             except CollectError as error:
@@ -98,7 +98,7 @@ class Queue(RuleBasedStateMachine):
         name = self.who(number)
         if name in self.open:
             try:
-                self.campaign.submit(self.people[name], self.open[name]["assignment"])
+                self.campaign.pages.submit(self.people[name], self.open[name]["assignment"])
             except CollectError as error:
                 assert error.code == "lease_lost"  # noqa: PT017
                 del self.open[name]
@@ -108,7 +108,7 @@ class Queue(RuleBasedStateMachine):
         name = self.who(number)
         if name in self.open:
             try:
-                self.campaign.give_back(self.people[name], self.open.pop(name)["assignment"])
+                self.campaign.pages.give_back(self.people[name], self.open.pop(name)["assignment"])
             except CollectError as error:
                 assert error.code == "lease_lost"  # noqa: PT017
 
@@ -190,11 +190,11 @@ def test_a_late_submission_of_a_unit_that_others_finished_is_kept_and_marked(mak
     campaign = make("da", 2)
     clock = campaign.store.clock = Hands()
     ann, bob = people(campaign).values()
-    unit = campaign.next_unit(ann)["unit"]
-    campaign.save(ann, unit["assignment"], changes(answers_for(campaign.protocol, unit, random.Random(0))))
+    unit = campaign.pages.next_unit(ann)["unit"]
+    campaign.pages.save(ann, unit["assignment"], changes(answers_for(campaign.protocol, unit, random.Random(0))))
     clock.time += 1e6
     judge_all_as(campaign, bob)
-    assert campaign.submit(ann, unit["assignment"])["finished"]
+    assert campaign.pages.submit(ann, unit["assignment"])["finished"]
     table = campaign.judgments().table
     cells = sum(output["cell"] is not None for row in unit["rows"] for output in row["outputs"])
     assert table.filter(table["marked"] == "surplus").height == cells
@@ -206,30 +206,30 @@ def test_an_expired_unit_comes_back_with_its_answers(make):
     campaign = make("da", 2)
     clock = campaign.store.clock = Hands()
     ann = next(iter(people(campaign).values()))
-    unit = campaign.next_unit(ann)["unit"]
+    unit = campaign.pages.next_unit(ann)["unit"]
     given = answers_for(campaign.protocol, unit, random.Random(0))
-    campaign.save(ann, unit["assignment"], changes(given))
+    campaign.pages.save(ann, unit["assignment"], changes(given))
     clock.time += 1e6
-    again = campaign.next_unit(ann)["unit"]
+    again = campaign.pages.next_unit(ann)["unit"]
     assert again["assignment"] == unit["assignment"]
     assert again["answers"] == given
 
 
 def judge_all_as(campaign: Campaign, who: Annotator) -> None:
-    while "unit" in (found := campaign.next_unit(who)):
+    while "unit" in (found := campaign.pages.next_unit(who)):
         unit = found["unit"]
-        campaign.save(who, unit["assignment"], changes(answers_for(campaign.protocol, unit, random.Random(1))))
-        campaign.submit(who, unit["assignment"])
+        campaign.pages.save(who, unit["assignment"], changes(answers_for(campaign.protocol, unit, random.Random(1))))
+        campaign.pages.submit(who, unit["assignment"])
 
 
 def test_whoever_returns_a_unit_does_not_get_it_again(make):
     campaign = make("da", 2)
     ann, bob = people(campaign).values()
-    first = campaign.next_unit(ann)["unit"]
-    second = campaign.give_back(ann, first["assignment"], "I know the author")["unit"]
+    first = campaign.pages.next_unit(ann)["unit"]
+    second = campaign.pages.give_back(ann, first["assignment"], "I know the author")["unit"]
     assert second["assignment"] != first["assignment"]
     with pytest.raises(CollectError, match="given to somebody else"):
-        campaign.save(ann, first["assignment"], [])
+        campaign.pages.save(ann, first["assignment"], [])
     judge_all_as(campaign, ann)
     judge_all_as(campaign, bob)
     assert campaign.status().share == 1
@@ -239,12 +239,12 @@ def test_submitted_work_cannot_be_returned(make):
     """A provider that reports a return after the submission changes nothing: the work counts."""
     campaign = make("da", 1)
     ann = next(iter(people(campaign).values()))
-    unit = campaign.next_unit(ann)["unit"]
-    campaign.save(ann, unit["assignment"], changes(answers_for(campaign.protocol, unit, random.Random(0))))
-    campaign.submit(ann, unit["assignment"])
+    unit = campaign.pages.next_unit(ann)["unit"]
+    campaign.pages.save(ann, unit["assignment"], changes(answers_for(campaign.protocol, unit, random.Random(0))))
+    campaign.pages.submit(ann, unit["assignment"])
     before = campaign.judgments().table
     with pytest.raises(CollectError, match="submitted"):
-        campaign.give_back(ann, unit["assignment"])
+        campaign.pages.give_back(ann, unit["assignment"])
     assert campaign.judgments().table.equals(before)
     assert campaign.status().units_done == 1
 
@@ -268,13 +268,13 @@ def test_leases_do_not_know_of_daylight_saving(make, monkeypatch):
     """Times are seconds since 1970: an hour that happens twice on the wall neither ends a lease nor lengthens one."""
     campaign = make("da", 2)
     ann, bob = people(campaign).values()
-    unit = campaign.next_unit(ann)["unit"]
+    unit = campaign.pages.next_unit(ann)["unit"]
     try:
         for zone in ("Europe/Prague", "Pacific/Kiritimati", "America/St_Johns"):
             monkeypatch.setenv("TZ", zone)
             time.tzset()
-            assert campaign.next_unit(ann)["unit"]["assignment"] == unit["assignment"]
-            assert campaign.next_unit(bob)["unit"]["assignment"] != unit["assignment"]
+            assert campaign.pages.next_unit(ann)["unit"]["assignment"] == unit["assignment"]
+            assert campaign.pages.next_unit(bob)["unit"]["assignment"] != unit["assignment"]
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -296,11 +296,11 @@ def test_order_effects_are_balanced(folder):
     with Campaign.create(data, None, "best-worst", 4, path=folder / "c.db", seed=5) as campaign:
         for who in people(campaign).values():
             for _ in range(25):
-                found = campaign.next_unit(who)
+                found = campaign.pages.next_unit(who)
                 unit = found["unit"]
                 answers = answers_for(campaign.protocol, unit, random.Random(0))
-                campaign.save(who, unit["assignment"], changes(answers))
-                campaign.submit(who, unit["assignment"])
+                campaign.pages.save(who, unit["assignment"], changes(answers))
+                campaign.pages.submit(who, unit["assignment"])
         with campaign.store.read() as connection:
             rows = connection.execute(sql("SELECT system, slot, n FROM exposures")).all()
     counts = np.zeros((4, 4))
@@ -315,8 +315,8 @@ def test_systems_come_equally_early(make):
     campaign = make("da", 2, data=data)
     for who in people(campaign).values():
         for _ in range(40):
-            unit = campaign.next_unit(who)["unit"]
-            campaign.give_back(who, unit["assignment"])
+            unit = campaign.pages.next_unit(who)["unit"]
+            campaign.pages.give_back(who, unit["assignment"])
     with campaign.store.read() as connection:
         rows = connection.execute(
             sql("SELECT u.systems, a.position FROM assignments a JOIN units u ON u.id = a.unit_id ORDER BY a.position")
@@ -341,7 +341,7 @@ def test_fixed_lists_share_the_work():
 def test_choice_and_probability_are_logged(make):
     campaign = make("da", 1)
     who = next(iter(people(campaign).values()))
-    campaign.next_unit(who)
+    campaign.pages.next_unit(who)
     with campaign.store.read() as connection:
         row = connection.execute(sql("SELECT payload FROM events WHERE kind = 'lease'")).scalar()
     for word in ("policy", "seed", "position", "probability"):

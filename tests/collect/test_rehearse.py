@@ -146,7 +146,7 @@ def test_a_careful_annotator_scores_what_an_output_is_worth(campaign, quality, s
     spans = []
     with Campaign.open(campaign) as opened:
         token = next(iter(opened.links().annotators.values())).rpartition("/")[2]
-        unit = opened.next_unit(opened.annotator(token))["unit"]
+        unit = opened.pages.next_unit(opened.pages.annotator(token))["unit"]
         for answer in person.answers(unit, opened.protocol.for_page(), lambda _cell, _slot: quality).values():
             assert answer["score"] == score
             spans += answer["errors"]

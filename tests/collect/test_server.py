@@ -20,6 +20,7 @@ from tests.collect.conftest import judge_all
 
 import aliquot
 from aliquot.collect import assets, bots
+from aliquot.collect.annotator_pages import AnnotatorPages
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.errors import StorageError
 from aliquot.collect.organiser_site import csrf_token
@@ -254,14 +255,14 @@ def test_storage_errors_keep_the_page_trying(web: Web, monkeypatch: pytest.Monke
     def full(*_: object) -> None:
         raise StorageError("database or disk is full")
 
-    monkeypatch.setattr(Campaign, "saving", full)
+    monkeypatch.setattr(AnnotatorPages, "saving", full)
     response = web.post("/api/save", {"assignment": unit["assignment"], "changes": []}, "ann1")
     assert (response.status_code, response.json()["error"]) == (503, "storage")
 
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Campaign, "saving", broken)
+    monkeypatch.setattr(AnnotatorPages, "saving", broken)
     response = web.post("/api/save", {"assignment": unit["assignment"], "changes": []}, "ann1")
     assert (response.status_code, response.json()["error"]) == (503, "storage")
     assert response.headers["X-Content-Type-Options"] == "nosniff"
@@ -278,7 +279,7 @@ def test_during_an_outage_nobody_learns_about_the_database(
         web = Web(campaign)
         unit = web.post("/api/next", {}, "ann1").json()["unit"]["assignment"]
         token, link = web.tokens["ann1"], campaign.links("").crowd["link"].replace("WORKER_ID", "w")
-        form = {"action": "close", "csrf": csrf_token(campaign.id.encode(), web.organiser)}
+        form = {"action": "close", "csrf": csrf_token(campaign.facts.id.encode(), web.organiser)}
         postgres.stop()
         try:
             answers = [

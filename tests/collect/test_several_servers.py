@@ -30,8 +30,8 @@ def place(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str
 def judge(campaign: Campaign, name: str, failures: list[BaseException]) -> None:
     """One person with two tabs: every call is made by whichever server answers."""
     try:
-        who = campaign.annotator(campaign.links().annotators[name].rpartition("/")[2])
-        answer = campaign.next_unit(who)
+        who = campaign.pages.annotator(campaign.links().annotators[name].rpartition("/")[2])
+        answer = campaign.pages.next_unit(who)
         while "unit" in answer:
             unit = answer["unit"]
             changes = [
@@ -40,8 +40,8 @@ def judge(campaign: Campaign, name: str, failures: list[BaseException]) -> None:
                 for o in row["outputs"]
                 if o["cell"]
             ]
-            campaign.save(who, unit["assignment"], changes)
-            answer = campaign.submit(who, unit["assignment"])
+            campaign.pages.save(who, unit["assignment"], changes)
+            answer = campaign.pages.submit(who, unit["assignment"])
     except BaseException as error:  # noqa: BLE001  (told by the test, not by a thread)
         failures.append(error)
 
@@ -75,11 +75,11 @@ class Page:
 
     def __init__(self, server: Campaign, name: str = NAMES[0]) -> None:
         self.server, self.sent = server, 0
-        self.who = server.annotator(server.links().annotators[name].rpartition("/")[2])
-        self.load(server.next_unit(self.who)["unit"]["assignment"])
+        self.who = server.pages.annotator(server.links().annotators[name].rpartition("/")[2])
+        self.load(server.pages.next_unit(self.who)["unit"]["assignment"])
 
     def load(self, assignment: str) -> None:
-        self.unit = self.server.unit(self.who, assignment)["unit"]
+        self.unit = self.server.pages.unit(self.who, assignment)["unit"]
         self.cells = [o["cell"] for row in self.unit["rows"] for o in row["outputs"] if o["cell"]]
         self.revisions = dict(self.unit["revisions"])
 
@@ -96,13 +96,13 @@ class Page:
         }
 
     def send(self, *changes: dict[str, Any], heard: bool = True) -> dict[str, Any]:
-        reply = self.server.save(self.who, self.unit["assignment"], list(changes))
+        reply = self.server.pages.save(self.who, self.unit["assignment"], list(changes))
         if heard:
             self.revisions |= reply["revisions"]
         return reply
 
     def scores(self) -> list[float]:
-        answers = self.server.unit(self.who, self.unit["assignment"])["unit"]["answers"]
+        answers = self.server.pages.unit(self.who, self.unit["assignment"])["unit"]["answers"]
         return [answers[cell]["score"] for cell in self.cells if cell in answers]
 
 
@@ -111,7 +111,7 @@ def test_a_stale_page_overwrites_nothing(place: str):
         fresh, stale = Page(one), Page(other)
         fresh.send(fresh.change(80), fresh.change(70, 1))
         fresh.send(fresh.change(81))
-        fresh.server.submit(fresh.who, fresh.unit["assignment"])
+        fresh.server.pages.submit(fresh.who, fresh.unit["assignment"])
         with pytest.raises(CollectError, match="another tab") as refused:
             stale.send(stale.change(10))
         assert (refused.value.code, refused.value.status) == ("stale", 409)

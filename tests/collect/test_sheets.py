@@ -14,7 +14,7 @@ import pytest
 from tests.collect.conftest import some_value
 
 import aliquot
-from aliquot.collect.gathering import gather
+from aliquot.collect.new_campaign import CampaignSettings, gather_inputs
 from aliquot.collect.protocols import Choice, Protocol, Score, Spans, Text, Widget, list_protocols, load_protocol
 from aliquot.collect.sheets import answer_columns, read_sheets, write_sheets
 from aliquot.core.evalset import EvalSet
@@ -22,15 +22,8 @@ from aliquot.errors import AliquotError, AliquotWarning, FormatError
 
 
 def sheets_for(data, protocol, folder: Path, annotators=2, **options) -> list[Path]:
-    inputs = gather(data, None, protocol, annotators, **options)
-    return write_sheets(
-        inputs.evalset,
-        inputs.units,
-        inputs.protocol,
-        inputs.annotators,
-        folder,
-        per_output=options.get("per_output", 1),
-    )
+    inputs = gather_inputs(data, None, protocol, annotators, CampaignSettings(**options))
+    return write_sheets(inputs, folder)
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

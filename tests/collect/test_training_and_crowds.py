@@ -285,7 +285,7 @@ def test_who_was_bound_by_somebody_else_gets_a_new_link(site):
     assert client.get(first).status_code == 404
     own = campaign.links("").annotators["prolific:pid-5f1"]
     state = client.get("/api/state", headers={"X-Aliquot-Token": token_of(own)}).json()
-    assert state["annotator"]["kept_as"] == f"aliquot:worker:{campaign.id}:prolific:pid-5f1"
+    assert state["annotator"]["kept_as"] == f"aliquot:worker:{campaign.facts.id}:prolific:pid-5f1"
     assert own_page(client, link, PROLIFIC, kept=token_of(own)) == own
     assert campaign.check().sound
 
@@ -324,7 +324,7 @@ def test_workers_are_limited_by_the_work(site):
     campaign, client = site()
     link = shared(campaign, "link")
     for at in range(32):
-        assert campaign.crowd_notice() is None
+        assert campaign.admission.crowd_notice() is None
         own_page(client, link, {"worker": f"w{at}"})
     refused = join(client, link, {"worker": "late"})
     assert (refused.status_code, refused.json()["error"]) == (403, "crowd_full")
@@ -334,7 +334,7 @@ def test_workers_are_limited_by_the_work(site):
     own_page(client, link, {"worker": "late"})
     assert join(client, link, {"worker": "later"}).status_code == 403
     act(campaign, "workers", value="33")
-    assert campaign.crowd_notice() is None
+    assert campaign.admission.crowd_notice() is None
     own_page(client, link, {"worker": "later"})
     assert campaign.check().sound
 
@@ -366,13 +366,13 @@ def test_a_crowd_on_both_databases(database, monkeypatch, tmp_path):
         came = visit("link", {"worker": "w"})
         assert came is not None
         with ThreadPoolExecutor(8) as pool:  # the page sends again what was not answered
-            tokens = set(pool.map(lambda _: campaign.join(came, "kept by the first browser"), range(8)))
+            tokens = set(pool.map(lambda _: campaign.admission.join(came, "kept by the first browser"), range(8)))
         assert len(tokens) == 1
         with pytest.raises(CollectError, match="another browser"):
-            campaign.join(came, "kept by another browser")
+            campaign.admission.join(came, "kept by another browser")
         act(campaign, "workers", value="1")
         other = visit("link", {"worker": "w2"})
         assert other is not None
         with pytest.raises(CollectError, match="no more people"):
-            campaign.join(other, "kept by another browser")
+            campaign.admission.join(other, "kept by another browser")
         assert campaign.check().sound

@@ -10,7 +10,7 @@ import pytest
 
 import aliquot
 from aliquot.collect.exchange import KEY, write_for
-from aliquot.collect.gathering import gather
+from aliquot.collect.new_campaign import CampaignSettings, gather_inputs
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 pytestmark = [
@@ -24,8 +24,8 @@ def test_scores_that_come_back_from_potato_give_the_same_estimates(name, tmp_pat
     data = aliquot.load(DATA / f"{name}.jsonl.gz").keep(systems=aliquot.load(DATA / f"{name}.jsonl.gz").systems[:4])
     assert data.human is not None
     chosen = aliquot.select(data, "random", 25, seed=3)
-    inputs = gather(data, chosen, "da", ["ann"], seed=1, skip_missing=True)
-    files = write_for("potato", inputs.evalset, inputs.units, inputs.protocol, inputs.annotators, seed=1)
+    inputs = gather_inputs(data, chosen, "da", ["ann"], CampaignSettings(seed=1, skip_missing=True))
+    files = write_for("potato", inputs)
     shown = files["potato/data/items.jsonl"].decode() + files["potato/config.yaml"].decode()
     assert not any(f'"{item}"' in shown for item in data.ids if isinstance(item, str))
     scores = {

@@ -131,7 +131,7 @@ def new(
         console.print(f"protocol {status.protocol}, {len(status.annotators)} annotators", markup=False)
         if allocate is None:
             console.print(f"about {_duration(units['seconds'])} of work in all", markup=False)
-        console.print(f"wrote {place} and {campaign.key_file} (keep the latter to yourself)", markup=False)
+        console.print(f"wrote {place} and {campaign.inputs.key_file} (keep the latter to yourself)", markup=False)
         console.print(f"next: aliquot collect serve {place}", markup=False)
 
 
@@ -177,7 +177,7 @@ def status(campaign: CampaignArgument, json: options.JsonOption = False, output:
         found = opened.status()
         seen = overview(opened) if json or found.answers else None
         now = None if seen is None else seen.to_dict()
-        notice = [line for line in [opened.crowd_notice()] if line is not None]
+        notice = [line for line in [opened.admission.crowd_notice()] if line is not None]
     if output is not None:
         common.write_result(found.to_frame(), found.to_dict(), output)
     if json:

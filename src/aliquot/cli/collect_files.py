@@ -49,26 +49,17 @@ def sheets(
 
     Example: aliquot collect sheets data.jsonl -s selection.jsonl --protocol da --annotators 3 -o sheets/
     """
-    from aliquot.collect.gathering import gather  # noqa: PLC0415
+    from aliquot.collect.new_campaign import CampaignSettings, gather_inputs  # noqa: PLC0415
     from aliquot.collect.sheets import write_sheets  # noqa: PLC0415
 
     register_output(output)
     evalset = common.load_data(data, reading)
-    inputs = gather(
-        evalset,
-        selection,
-        protocol,
-        annotators_of(annotators),
-        per_output=per_output,
-        seed=seed,
-        pairs=pairs,
-        unit_items=unit_items,
-        skip_missing=skip_missing,
+    settings = CampaignSettings(
+        per_output=per_output, seed=seed, pairs=pairs, unit_items=unit_items, skip_missing=skip_missing
     )
+    inputs = gather_inputs(evalset, selection, protocol, annotators_of(annotators), settings)
     with render.busy("writing sheets"):
-        paths = write_sheets(
-            inputs.evalset, inputs.units, inputs.protocol, inputs.annotators, output, per_output=per_output, seed=seed
-        )
+        paths = write_sheets(inputs, output)
     console = render.console()
     console.print(f"{len(inputs.units):,} parts for {len(inputs.annotators)} annotators", markup=False)
     console.print(f"wrote {len(paths)} files to {output}; keep {paths[-1]} to yourself", markup=False)
@@ -125,7 +116,7 @@ def write(
     Example: aliquot estimate data.jsonl -s selection.jsonl -j annotations.json --read key=campaign/key.csv
     """
     from aliquot.collect.exchange import KEY, TOOLS, write_for  # noqa: PLC0415
-    from aliquot.collect.gathering import gather  # noqa: PLC0415
+    from aliquot.collect.new_campaign import CampaignSettings, gather_inputs  # noqa: PLC0415
     from aliquot.errors import unknown_name  # noqa: PLC0415
     from aliquot.io.writing import write_bytes  # noqa: PLC0415
 
@@ -133,19 +124,8 @@ def write(
         raise unknown_name("annotation tool", tool, TOOLS, "choose with --for")
     register_output(output)
     evalset = common.load_data(data, reading)
-    inputs = gather(
-        evalset,
-        selection,
-        protocol,
-        annotators_of(annotators),
-        per_output=per_output,
-        seed=seed,
-        unit_items=unit_items,
-        skip_missing=skip_missing,
-    )
-    files = write_for(
-        tool, inputs.evalset, inputs.units, inputs.protocol, inputs.annotators, per_output=per_output, seed=seed
-    )
+    settings = CampaignSettings(per_output=per_output, seed=seed, unit_items=unit_items, skip_missing=skip_missing)
+    files = write_for(tool, gather_inputs(evalset, selection, protocol, annotators_of(annotators), settings))
     there = next((output / name for name in files if (output / name).exists()), None)
     if there is not None:
         raise OptionError(f"{there}: exists already; choose another folder with -o")

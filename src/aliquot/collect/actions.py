@@ -11,10 +11,10 @@ from sqlalchemy.engine import Connection
 
 from aliquot.collect import event_types as kinds
 from aliquot.collect.campaign import Campaign
-from aliquot.collect.creating import add_units
+from aliquot.collect.creating import add_units, store_selection
 from aliquot.collect.people import WORKING, is_model
 from aliquot.collect.statements import sql
-from aliquot.collect.units import make_units
+from aliquot.collect.stored_inputs import judgments_per_output
 from aliquot.core.evalset import ItemId
 from aliquot.core.selection import Selection
 from aliquot.errors import OptionError, unknown_name
@@ -138,7 +138,7 @@ def _change_state(state: Literal["open", "paused", "closed"], summary: str) -> C
 
 
 def _wanted(campaign: Campaign, request: Request) -> str:
-    if campaign.assign == "fixed":
+    if campaign.facts.assign == "fixed":
         raise OptionError(
             "every annotator has a fixed list, so the number of judgments an output cannot change; add a "
             "campaign with more annotators instead"
@@ -168,24 +168,23 @@ def _top_up(campaign: Campaign, request: Request) -> str:
     before = campaign.selection
     if before is None:
         raise OptionError("all items are being judged already; there is none to add")
-    if campaign.assign == "fixed":
+    if campaign.facts.assign == "fixed":
         raise OptionError("every annotator has a fixed list; make a second campaign with `select --add-to` instead")
-    later = select(campaign.data, add_to=before, budget=f"+{count}", seed=campaign.seed)
+    later = select(campaign.data, add_to=before, budget=f"+{count}", seed=campaign.facts.seed)
     fresh = set(later.ids) - set(before.ids)
     if not fresh:
         raise OptionError(f"no item is left to add: {len(before)} of {before.population} are selected")
-    units = make_units(
-        campaign.data, _only(later, fresh), campaign.protocol, seed=campaign.seed + len(later), **campaign.unit_options
-    )
+    seed = campaign.facts.seed + len(later)
+    units = campaign.inputs.unit_options.cut(campaign.data, _only(later, fresh), campaign.protocol, seed)
 
     def change(connection: Connection) -> None:
-        campaign.replace_selection(connection, later)
+        store_selection(connection, later)
         _append(
             campaign,
             connection,
             kinds.ItemsAdded(items=len(fresh), selected=len(later), reason=request.reason),
         )
-        add_units(campaign.log, connection, units, campaign.per_output, campaign.store.clock.now())
+        add_units(campaign.log, connection, units, judgments_per_output(connection), campaign.store.clock.now())
 
     campaign.store.write(change)
     return f"{len(fresh)} more items are judged, {len(later)} in all"

@@ -10,11 +10,13 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from sqlalchemy.engine import Connection
 
 from aliquot.collect.creating import add_units
 from aliquot.collect.event_types import CellsAllocated
 from aliquot.collect.events import Log
+from aliquot.collect.new_campaign import AllocationOptions
 from aliquot.collect.protocols import Protocol
 from aliquot.collect.statements import ALLOCATING, decode, one_at_a_time, sql
 from aliquot.collect.units import make_units
@@ -29,9 +31,9 @@ _CELLS = 10  # asked for at once: enough for a unit, few enough to learn from ev
 class Allocation:
     """An allocator that is kept in step with a campaign's log."""
 
-    def __init__(self, evalset: EvalSet, protocol: Protocol, options: dict[str, Any], seed: int) -> None:
+    def __init__(self, evalset: EvalSet, protocol: Protocol, options: AllocationOptions, seed: int) -> None:
         self._evalset, self._protocol, self._seed = evalset, protocol, seed
-        self._options = options | {"unit": unit_of(evalset, protocol), "seed": seed}
+        self._options = msgspec.structs.asdict(options) | {"unit": unit_of(evalset, protocol), "seed": seed}
         self._lock = threading.RLock()
         self.forget()
 

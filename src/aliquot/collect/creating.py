@@ -17,8 +17,8 @@ from sqlalchemy.exc import DBAPIError
 from aliquot._version import __version__
 from aliquot.collect import event_types as kinds
 from aliquot.collect.events import Log
-from aliquot.collect.gathering import Inputs
 from aliquot.collect.lists import fixed_lists
+from aliquot.collect.new_campaign import NewCampaign
 from aliquot.collect.schema import create as create_tables
 from aliquot.collect.schema import make_engine, remove_beside
 from aliquot.collect.statements import NUMBERING, encode, one_at_a_time, reseal, sql
@@ -35,7 +35,7 @@ from aliquot.io.writing import atomic_file
 OPEN = "open"
 
 
-def create_file(path: Path, inputs: Inputs) -> None:
+def create_file(path: Path, inputs: NewCampaign) -> None:
     """Make a campaign's file and its key, both or neither."""
     key = Path(f"{path}.key")
     for there in (path, key):
@@ -58,7 +58,7 @@ def create_file(path: Path, inputs: Inputs) -> None:
         raise
 
 
-def create_at_url(url: str, inputs: Inputs) -> None:
+def create_at_url(url: str, inputs: NewCampaign) -> None:
     """Make a campaign in an empty PostgreSQL database; the key is in the working folder."""
     folder = Path.cwd()
     temporary = folder / f"aliquot-{secrets.token_hex(4)}.key"
@@ -70,7 +70,7 @@ def create_at_url(url: str, inputs: Inputs) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _fill(place: str, inputs: Inputs, secret: bytes, named: str | Path) -> str:
+def _fill(place: str, inputs: NewCampaign, secret: bytes, named: str | Path) -> str:
     engine = make_engine(place)
     try:
         create_tables(engine)
@@ -84,24 +84,25 @@ def _fill(place: str, inputs: Inputs, secret: bytes, named: str | Path) -> str:
         engine.dispose()
 
 
-def fill(connection: Connection, inputs: Inputs, secret: bytes, now: float) -> str:
+def fill(connection: Connection, inputs: NewCampaign, secret: bytes, now: float) -> str:
     """Write a new campaign into empty tables; return its id."""
     campaign = secrets.token_hex(8)
+    settings, locale = inputs.settings, inputs.settings.locale or inputs.protocol.locale
     _store_inputs(connection, inputs)
     meta = {
         "campaign": campaign,
         "created": str(now),
         "aliquot": __version__,
         "state": OPEN,
-        "title": inputs.title,
-        "seed": str(inputs.seed),
-        "assign": inputs.assign,
-        "per_output": str(inputs.per_output),
-        "locale": inputs.locale,
+        "title": settings.title or "",
+        "seed": str(settings.seed),
+        "assign": settings.assign,
+        "per_output": str(settings.per_output),
+        "locale": locale,
         "data": inputs.evalset.fingerprint,
         "data_name": inputs.evalset.name,
         "human": inputs.evalset.human or "",
-        "settings": encode(inputs.settings),
+        "settings": encode(inputs.unit_options),
         "organiser_number": "1",
         "crowd_hash": token_hash(make_token(secret, campaign, CROWD, 1)),
         "organiser_hash": token_hash(make_token(secret, campaign, ORGANISER, 1)),
@@ -113,16 +114,16 @@ def fill(connection: Connection, inputs: Inputs, secret: bytes, now: float) -> s
     log = Log(inputs.protocol, lambda: texts)
     facts = {name: meta[name] for name in ("campaign", "aliquot", "seed", "assign", "per_output", "data", "settings")}
     log.append(connection, now, "organiser", kinds.CampaignCreated(**facts, protocol=inputs.protocol.name))
-    guidelines = kinds.GuidelinesWritten(version=1, locale=inputs.locale, text=inputs.guidelines)
+    guidelines = kinds.GuidelinesWritten(version=1, locale=locale, text=settings.guidelines or "")
     log.append(connection, now, "organiser", guidelines)
-    add_units(log, connection, inputs.units, inputs.per_output, now)
-    ids = add_annotators(log, connection, inputs.annotators, campaign, secret, now, inputs.locale, inputs.seed)
-    if inputs.assign == "fixed":
+    add_units(log, connection, inputs.units, settings.per_output, now)
+    ids = add_annotators(log, connection, inputs.annotators, campaign, secret, now, locale, settings.seed)
+    if settings.assign == "fixed":
         _plan_lists(log, connection, inputs, ids, now)
     return campaign
 
 
-def _store_inputs(connection: Connection, inputs: Inputs) -> None:
+def _store_inputs(connection: Connection, inputs: NewCampaign) -> None:
     store_data(connection, inputs.evalset)
     _store(connection, "protocol", inputs.protocol_text.encode())
     if inputs.selection is not None:
@@ -221,8 +222,9 @@ def add_annotators(
     return ids
 
 
-def _plan_lists(log: Log, connection: Connection, inputs: Inputs, ids: Sequence[str], now: float) -> None:
-    lists = fixed_lists([unit.systems for unit in inputs.units], ids, inputs.per_output, inputs.seed)
+def _plan_lists(log: Log, connection: Connection, inputs: NewCampaign, ids: Sequence[str], now: float) -> None:
+    settings = inputs.settings
+    lists = fixed_lists([unit.systems for unit in inputs.units], ids, settings.per_output, settings.seed)
     for who, entries in lists.items():
         for position, (number, slots) in enumerate(entries, start=1):
             event = kinds.UnitPlanned(
@@ -232,7 +234,7 @@ def _plan_lists(log: Log, connection: Connection, inputs: Inputs, ids: Sequence[
                 position=position,
                 slots=slots,
                 policy="fixed",
-                seed=inputs.seed,
+                seed=settings.seed,
                 probability=1.0,
             )
             log.append(connection, now, "organiser", event)

@@ -16,10 +16,11 @@ import numpy as np
 import polars as pl
 
 from aliquot.collect.lists import fixed_lists
+from aliquot.collect.new_campaign import NewCampaign
 from aliquot.collect.protocols import Protocol, Score, Spans
 from aliquot.collect.unit_texts import MarkedSpan, ShownRow, UnitTexts
 from aliquot.collect.units import Unit
-from aliquot.core.evalset import EvalSet, ItemId
+from aliquot.core.evalset import ItemId
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.formats.answers import CELL
 from aliquot.io.formats.tables import format_csv
@@ -116,30 +117,22 @@ class _Key:
 
 def write_for(
     tool: str,
-    evalset: EvalSet,
-    units: Sequence[Unit],
-    protocol: Protocol,
-    annotators: Sequence[str],
-    *,
-    per_output: int = 1,
-    seed: int = 0,
+    inputs: NewCampaign,
 ) -> Files:
     """Return the files of a campaign for a tool: the tool's own in a folder of its name, and the key beside it.
 
     Args:
         tool: pearmut, appraise, label-studio or potato.
-        evalset: the data, with outputs.
-        units: what `make_units` cut of the selection.
-        protocol: how outputs are judged: with scores, error spans, or both.
-        annotators: their names; Pearmut and Appraise get a list for each of them.
-        per_output: judgments of each output.
-        seed: same seed, same files.
+        inputs: data, units and protocol, as `gather_inputs` returns them; the protocol asks for scores, error spans or
+            both. Pearmut and Appraise get a list for each annotator.
     """
     if tool not in TOOLS:
         raise unknown_name("annotation tool", tool, TOOLS, "choose with --for")
-    texts = UnitTexts(evalset, protocol)
+    units, protocol, settings = inputs.units, inputs.protocol, inputs.settings
+    per_output, seed = settings.per_output, settings.seed
+    texts = UnitTexts(inputs.evalset, protocol)
     pair = next((p for p in texts.pairs if len(p) == 2), ["", ""])
-    lists = fixed_lists([unit.systems for unit in units], annotators, per_output, seed)
+    lists = fixed_lists([unit.systems for unit in units], inputs.annotators, per_output, seed)
     rows = [texts.show_unit(unit) for unit in units]
     plan = _Plan(protocol, rows, units, lists, (pair[0], pair[1]), per_output, seed)
     _require_writable(tool, plan)

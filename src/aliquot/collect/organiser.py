@@ -92,7 +92,7 @@ def overview(campaign: Campaign, snapshot: Snapshot | None = None, problem: str 
                 )
             )
         ]
-        status = status_of(connection, campaign.title, campaign.protocol.name, now)
+        status = status_of(connection, campaign.facts.title, campaign.protocol.name, now)
         actions = audit(connection)
         names = {row.id: row.name for row in connection.execute(sql("SELECT id, name FROM annotators"))}
     left = float("nan") if status.seconds_left is None else max(0.0, status.seconds_left)
@@ -117,7 +117,7 @@ def overview(campaign: Campaign, snapshot: Snapshot | None = None, problem: str 
         tuple(people),
         tuple(actions),
         problem,
-        campaign.crowd_notice(),
+        campaign.admission.crowd_notice(),
     )
 
 
@@ -135,9 +135,9 @@ def snapshot_of(campaign: Campaign) -> Snapshot:
         floors = page_floors(campaign.log, connection)
     judgments = _cleaned(campaign, judgments)
     picture = None
-    if campaign.allocation is not None:
+    if campaign.inputs.allocation is not None:
         with campaign.store.read() as connection:
-            picture = campaign.allocation.advice(connection).picture
+            picture = campaign.inputs.allocation.advice(connection).picture
     taken = take_snapshot(campaign.data, campaign.selection, judgments, picture=picture)
     cards = annotator_cards(judgments, floor=floors) if floors else taken.annotators
     return replace(taken, annotators=cards, choices=_count_choices(campaign))

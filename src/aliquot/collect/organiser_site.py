@@ -65,10 +65,14 @@ class _OrganiserSite:
         self.view = LiveView(campaign)
         self.streams: deque[object] = deque(maxlen=MAX_STREAMS)
 
+    async def _require_organiser(self, request: Request) -> None:
+        token = str(request.path_params["token"])
+        await self.in_thread(functools.partial(self.campaign.admission.require_organiser, token))
+
     async def page(self, request: Request) -> Response:
         token = str(request.path_params["token"])
         try:
-            await self.in_thread(functools.partial(self.campaign.organiser, token))
+            await self._require_organiser(request)
             now = await self.in_thread(self.view.overview)
         except CollectError as error:
             return self.refuse(request, error)
@@ -83,7 +87,9 @@ class _OrganiserSite:
     async def values(self, request: Request) -> Response:
         """What the page shows, as JSON."""
         try:
-            await self.in_thread(functools.partial(self.campaign.organiser, str(request.path_params["token"])))
+            await self.in_thread(
+                functools.partial(self.campaign.admission.require_organiser, str(request.path_params["token"]))
+            )
             now = await self.in_thread(self.view.overview)
         except CollectError as error:
             return self.refuse(request, error)
@@ -92,7 +98,9 @@ class _OrganiserSite:
     async def live(self, request: Request) -> Response:
         """Say `update` whenever there is a new snapshot."""
         try:
-            await self.in_thread(functools.partial(self.campaign.organiser, str(request.path_params["token"])))
+            await self.in_thread(
+                functools.partial(self.campaign.admission.require_organiser, str(request.path_params["token"]))
+            )
         except CollectError as error:
             return self.refuse(request, error)
 
@@ -119,7 +127,7 @@ class _OrganiserSite:
         """Do what a form of the page asks for, and show the page again with what was done."""
         token = str(request.path_params["token"])
         try:
-            await self.in_thread(functools.partial(self.campaign.organiser, token))
+            await self._require_organiser(request)
             form = await _form(request)
             _check(request, form, self._csrf(token))
         except CollectError as error:
@@ -143,7 +151,7 @@ class _OrganiserSite:
         return RedirectResponse(f"/o/{token}?{urlencode({'done': done})}", 303, headers=_headers())
 
     def _csrf(self, token: str) -> str:
-        return csrf_token(self.campaign.id.encode(), token)
+        return csrf_token(self.campaign.facts.id.encode(), token)
 
 
 def _headers() -> dict[str, str]:

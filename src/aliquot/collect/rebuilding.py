@@ -22,12 +22,14 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from aliquot.collect.event_types import read_event
 from aliquot.collect.events import Log
+from aliquot.collect.people import erase_again
 from aliquot.collect.protocols import Protocol
 from aliquot.collect.schema import DERIVED, columns_of, is_damage, metadata
 from aliquot.collect.statements import UNSEALED, event_digest, sql
+from aliquot.collect.store import Store
 from aliquot.collect.unit_texts import UnitTexts
 from aliquot.errors import AliquotError, DamagedError
-from aliquot.io.formats.campaign import SEALED, Rows, build_damage_error, require_sealed, seal_of_table
+from aliquot.io.formats.campaign import REDERIVE, SEALED, Rows, build_damage_error, require_sealed, seal_of_table
 
 _SHOWN = 5  # faults of one kind that are listed
 _NUMBERED = ("messages", "audit")  # their ids come from the database and may have gaps
@@ -209,6 +211,31 @@ def rebuilt(events: Rows, protocol: Protocol, texts: Callable[[], UnitTexts], pl
 def _select(table: str, columns: Sequence[str]) -> str:
     names = ", ".join(f'"{name}"' for name in columns)
     return f"SELECT {names} FROM {table}"  # noqa: S608  (names of ours)
+
+
+def rederive_tables(store: Store, protocol: Protocol, texts: Callable[[], UnitTexts]) -> None:
+    """Make tables of a campaign of an older version again from the log, and seal them.
+
+    In version 1 lists of systems were texts, and answers about documents were repeated for each item; until version
+    2 an excluded annotator's judgments counted again after another action, and texts of forgotten people stayed.
+    """
+
+    def change(connection: Connection) -> int:
+        deleted = connection.execute(sql("DELETE FROM meta WHERE key = :key"), {"key": REDERIVE})
+        if not deleted.rowcount:  # by another process
+            return 0
+        forgotten = erase_again(connection)
+        tables = rebuilt(read_rows(connection, "events"), protocol, texts, store.place)
+        for name in ("annotators", "choices", "judgments", "messages", "audit"):
+            connection.execute(sql(f"DELETE FROM {name}"))  # noqa: S608  (one of ours)
+            rows = sorted(tables[name].as_dicts(), key=lambda row: float(row["time" if "time" in row else "created"]))
+            if rows:
+                connection.execute(metadata.tables[name].insert(), rows)
+        seal_all(connection)
+        return forgotten
+
+    if store.write(change):
+        store.vacuum()
 
 
 # -- comparing -------------------------------------------------------------------------------------------------------

@@ -150,7 +150,7 @@ def rehearse(
 @contextmanager
 def _copy(path: Path, folder: Path) -> Iterator[Campaign]:
     with Campaign.open(path) as original:  # says what is wrong with a file that is none
-        key = original.key_file
+        key = original.inputs.key_file
         target = folder / "rehearsal.db"
         original.store.copy_file(target)
     if not key.exists():

@@ -186,7 +186,7 @@ class _Site:
         changes = body.get("changes")
         if not isinstance(changes, list) or not all(isinstance(change, dict) for change in changes):
             raise RequestRefusedError("bad_answer", "`changes` should be a list of changes.", 422)
-        save = functools.partial(self.campaign.saving, token, _text(body, "assignment"), changes)
+        save = functools.partial(self.campaign.pages.saving, token, _text(body, "assignment"), changes)
         # A database by URL has no writer's thread; there the call itself blocks.
         future = await self.in_thread(save) if is_url(self.campaign.store.place) else save()
         try:
@@ -204,7 +204,7 @@ class _Site:
 
     def _annotator(self, token: str, client: str) -> Any:
         try:
-            return self.campaign.annotator(token)
+            return self.campaign.pages.annotator(token)
         except CollectError as error:
             if error.code == "link_unknown":
                 self._check_stranger(client)
@@ -222,28 +222,28 @@ class _Site:
             raise RequestRefusedError("too_fast", message, 429, wait)
 
     def state(self, annotator: Any, _call: Call) -> Any:
-        return self.campaign.state(annotator)
+        return self.campaign.pages.state(annotator)
 
     def next_unit(self, annotator: Any, _call: Call) -> Any:
-        return self.campaign.next_unit(annotator)
+        return self.campaign.pages.next_unit(annotator)
 
     def unit(self, annotator: Any, call: Call) -> Any:
-        return self.campaign.unit(annotator, call.assignment)
+        return self.campaign.pages.unit(annotator, call.assignment)
 
     def history(self, annotator: Any, _call: Call) -> Any:
-        return self.campaign.history(annotator)
+        return self.campaign.pages.history(annotator)
 
     def submit(self, annotator: Any, call: Call) -> Any:
-        return self.campaign.submit(annotator, call.assignment)
+        return self.campaign.pages.submit(annotator, call.assignment)
 
     def give_back(self, annotator: Any, call: Call) -> Any:
-        return self.campaign.give_back(annotator, call.assignment, _text(call.body, "reason"))
+        return self.campaign.pages.give_back(annotator, call.assignment, _text(call.body, "reason"))
 
     def quiz(self, annotator: Any, call: Call) -> Any:
-        return self.campaign.quiz(annotator, call.body.get("answers"))
+        return self.campaign.pages.quiz(annotator, call.body.get("answers"))
 
     def example(self, annotator: Any, call: Call) -> Any:
-        return self.campaign.example(annotator, call.body.get("score"))
+        return self.campaign.pages.example(annotator, call.body.get("score"))
 
     # -- pages
 
@@ -277,7 +277,7 @@ class _Site:
         return _framed(answer) if request.path_params["provider"] == "mturk" else answer
 
     def _visit(self, request: Request) -> crowd.Visit | None:
-        self.campaign.crowd_token(str(request.path_params["token"]))
+        self.campaign.admission.require_shared_link(str(request.path_params["token"]))
         try:
             return crowd.visit(str(request.path_params["provider"]), request.query_params)
         except AliquotError as error:
@@ -287,8 +287,8 @@ class _Site:
         words = self.campaign.protocol
         if came is None:
             return _html(assets.words_page(words.title, words.instructions, words.locale))
-        key = crowd.storage_key(self.campaign.id, came.annotator)
-        return _html(assets.arrival_page(title=self.campaign.title, locale=self.campaign.locale, key=key))
+        key = crowd.storage_key(self.campaign.facts.id, came.annotator)
+        return _html(assets.arrival_page(title=self.campaign.facts.title, locale=self.campaign.facts.locale, key=key))
 
     async def join(self, request: Request) -> Response:
         """Let a worker in who shows the secret that the browser keeps; the first visit makes the annotator."""
@@ -303,7 +303,7 @@ class _Site:
 
         def join() -> str | None:
             came = self._visit(request)
-            return None if came is None else self.campaign.join(came, secret)
+            return None if came is None else self.campaign.admission.join(came, secret)
 
         try:
             own = await self.in_thread(join)
@@ -317,7 +317,7 @@ class _Site:
 
     def _page_data(self, token: str, client: str) -> tuple[Any, dict[str, Any]]:
         annotator = self._annotator(token, client)
-        return annotator, self.campaign.state(annotator)
+        return annotator, self.campaign.pages.state(annotator)
 
     def refuse(self, request: Request, error: Exception) -> Response:
         """Say in words that a link does not work; who tries many is slowed down."""

@@ -23,11 +23,11 @@ import polars as pl
 from aliquot.collect.answers import Answer, check_answer, missing_widgets
 from aliquot.collect.errors import CollectError
 from aliquot.collect.lists import fixed_lists
+from aliquot.collect.new_campaign import NewCampaign
 from aliquot.collect.protocols import Choice, Form, Protocol, Score, Spans, Text, Widget
 from aliquot.collect.records import SubmittedUnit, TimedAnswer, derive_rows
 from aliquot.collect.unit_texts import ShownOutput, ShownRow, ShownText, ShownUnit, UnitTexts, slot_names
 from aliquot.collect.units import Unit
-from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, DataError, FormatError, MissingExtraError, OptionError, quoted
 from aliquot.io.files import read_bytes
 from aliquot.io.formats.campaign import records_frame
@@ -79,24 +79,20 @@ def answer_columns(protocol: Protocol, slots: int) -> list[Column]:
 
 
 def write_sheets(
-    evalset: EvalSet,
-    units: Sequence[Unit],
-    protocol: Protocol,
-    annotators: Sequence[str],
+    inputs: NewCampaign,
     folder: Path,
-    *,
-    per_output: int = 1,
-    seed: int = 0,
 ) -> list[Path]:
     """Write one .xlsx and one .csv for each annotator, and the key; return the paths."""
     workbook = _workbook()
-    names = _file_names(annotators)
-    texts = UnitTexts(evalset, protocol)
+    units, protocol, settings = inputs.units, inputs.protocol, inputs.settings
+    names = _file_names(inputs.annotators)
+    texts = UnitTexts(inputs.evalset, protocol)
     widest = max(len(unit.systems) for unit in units)
     columns = answer_columns(protocol, widest)
     key: list[dict[str, Any]] = []
     written: list[tuple[Path, bytes]] = []
-    for who, numbers in fixed_lists([unit.systems for unit in units], annotators, per_output, seed).items():
+    systems = [unit.systems for unit in units]
+    for who, numbers in fixed_lists(systems, inputs.annotators, settings.per_output, settings.seed).items():
         rows: list[dict[str, Any]] = []
         for part, (number, slots) in enumerate(numbers, start=1):
             unit = units[number]
@@ -124,7 +120,7 @@ def _file_names(annotators: Sequence[str]) -> dict[str, str]:
     lowered = [name.casefold() for name in names.values()]
     if len(set(lowered)) < len(lowered) or "key" in lowered:
         raise OptionError(
-            f"--annotators {quoted(annotators, 5)}: two of these names, or the key, make one file; "
+            f"`annotators` {quoted(annotators, 5)}: two of these names, or the key, make one file; "
             "use letters and digits that differ"
         )
     return names

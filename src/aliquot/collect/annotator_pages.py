@@ -28,12 +28,12 @@ from aliquot.collect.answers import (
     read_values,
 )
 from aliquot.collect.errors import CollectError
-from aliquot.collect.events import Lease, find_lease, unit_kind
-from aliquot.collect.opened import OpenedCampaign, campaign_state
+from aliquot.collect.events import Lease, Log, find_lease, unit_kind
 from aliquot.collect.people import VALID, WORKING, Extra, read_extra
 from aliquot.collect.planting import CHECK, graded, plant
 from aliquot.collect.statements import decode, locking, sql
-from aliquot.collect.store import Change
+from aliquot.collect.store import Change, Store
+from aliquot.collect.stored_inputs import StoredInputs, campaign_state, judgments_per_output
 from aliquot.collect.tokens import read_secret, token_hash
 from aliquot.collect.unit_texts import ShownRow, ShownUnit, expected_seconds, slot_names
 
@@ -64,7 +64,7 @@ class Annotator:
 
 @dataclass(frozen=True)
 class AnswerChange:
-    """A change of an answer as a page sends it, checked; see `ServedCampaign.save`."""
+    """A change of an answer as a page sends it, checked; see `AnnotatorPages.save`."""
 
     id: str
     cell: str
@@ -83,8 +83,12 @@ class _Version:
     writer: str | None
 
 
-class ServedCampaign(OpenedCampaign):
+class AnnotatorPages:
     """Serves annotators; returns plain values, as they go over the wire."""
+
+    def __init__(self, store: Store, log: Log, inputs: StoredInputs) -> None:
+        self.store, self.log, self.inputs = store, log, inputs
+        self.protocol, self.facts = inputs.protocol, inputs.facts
 
     def annotator(self, token: str) -> Annotator:
         """Return who a link's token belongs to, or raise."""
@@ -112,14 +116,14 @@ class ServedCampaign(OpenedCampaign):
                 "annotator": {"name": annotator.name, "locale": annotator.locale}
                 | self._kept_as(connection, annotator),
                 "progress": self._progress(connection, annotator.id),
-                "campaign": {"title": self.title, "state": campaign_state(connection)},
+                "campaign": {"title": self.facts.title, "state": campaign_state(connection)},
                 "messages": _messages(connection, annotator.id),
             }
 
     def _kept_as(self, connection: Connection, annotator: Annotator) -> dict[str, str]:
         """Return where a worker's browser keeps the token, so that the shared link finds the same work."""
         visit = read_extra(connection, annotator.id).visit
-        return {} if visit is None else {"kept_as": crowd.storage_key(self.id, annotator.name)}
+        return {} if visit is None else {"kept_as": crowd.storage_key(self.facts.id, annotator.name)}
 
     def next_unit(self, annotator: Annotator) -> dict[str, Any]:
         """Return the unit that the annotator has open, or the next one, or that nothing is left."""
@@ -130,8 +134,8 @@ class ServedCampaign(OpenedCampaign):
         try:
             return self.store.write(change)
         except BaseException:
-            if self.allocation is not None:
-                self.allocation.forget()
+            if self.inputs.allocation is not None:
+                self.inputs.allocation.forget()
             raise
 
     def _alone(self, connection: Connection, annotator: Annotator) -> Any:
@@ -153,13 +157,14 @@ class ServedCampaign(OpenedCampaign):
         before = training.step(self.protocol, connection, annotator.id)
         if before is not None:
             return self._with_code(connection, annotator, before)
-        found = queue.next_lease(self.log, connection, annotator.id, self.store.clock.now(), self.seed, plant)
+        now, seed, allocation = self.store.clock.now(), self.facts.seed, self.inputs.allocation
+        found = queue.next_lease(self.log, connection, annotator.id, now, seed, plant)
         if (
             found is None
-            and self.allocation is not None
-            and self.allocation.more(self.log, connection, self.per_output_in(connection), self.store.clock.now())
+            and allocation is not None
+            and allocation.more(self.log, connection, judgments_per_output(connection), now)
         ):
-            found = queue.next_lease(self.log, connection, annotator.id, self.store.clock.now(), self.seed)
+            found = queue.next_lease(self.log, connection, annotator.id, now, seed)
         if found is None:
             words = {"finished": True, "message": "There is nothing left for you to judge. Thank you for your work."}
             return self._with_code(connection, annotator, words)
@@ -171,7 +176,7 @@ class ServedCampaign(OpenedCampaign):
         visit = read_extra(connection, annotator.id).visit
         if not words.get("finished") or visit is None:
             return words
-        code = crowd.code_for(read_secret(self.key_file), outcome, annotator.name, self.protocol.crowd.codes())
+        code = crowd.code_for(read_secret(self.inputs.key_file), outcome, annotator.name, self.protocol.crowd.codes())
         more = {"code": code}
         if visit.submit_to:
             more |= {"submit_to": visit.submit_to, "session": visit.session or ""}
