@@ -21,7 +21,7 @@ import aliquot
 from aliquot.core.evalset import EvalSet
 from aliquot.report.figures import draw_curves
 from aliquot.sampling.methods import DEFAULT_DESIGN
-from aliquot.simulation.simulate import Simulation
+from aliquot.simulation.result import Simulation
 
 DOCS = Path(__file__).parent.parent / "docs"
 SELECTORS = ("metric_avg", "metric_var", "metric_cons", "irt_diffdisc", "diversity:similarity=unigram")

@@ -9,7 +9,7 @@ import numpy as np
 from campaigns import CAMPAIGNS, Campaign
 
 from aliquot.sampling.methods import DEFAULT_DESIGN
-from aliquot.simulation.simulate import Simulation
+from aliquot.simulation.result import Simulation
 from aliquot.simulation.summary import MethodSummary
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from aliquot.sampling.item_scores import infer_scale
 from aliquot.sampling.learn import learn
 from aliquot.sampling.source_model import SourceModel
 from aliquot.sampling.training import TARGETS, item_target, spearman
-from aliquot.simulation.simulate import Simulation
+from aliquot.simulation.result import Simulation
 
 PAGE = Path(__file__).parent.parent / "docs" / "evidence-sources.md"
 NO_TRANSLATION = ("summeval", "dialsummeval", "realsumm", "webnlg2020")

@@ -68,7 +68,7 @@ def test_every_verb_has_an_example_and_a_place_in_the_docs(verb, capsys):
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_subcommand_has_an_example_and_a_place_in_the_docs(verb, capsys):
     for name in subcommands(verb):
-        assert run([verb, name, "--help"]) == 0
+        assert run([verb, *name.split(), "--help"]) == 0
         assert f"Example: aliquot {verb} {name}" in " ".join(capsys.readouterr().out.split())
         assert f"### aliquot {verb} {name}" in (ROOT / "docs" / "cli.md").read_text(), "run `make docs`"
 
@@ -141,13 +141,19 @@ INLINE = re.compile(r"`(aliquot [a-z][^`]*)`")
 def options_of(verb: str) -> tuple[set[str], dict[str, set[str]]]:
     """The options of a verb, and those of its subcommands."""
     group: Any = get_command(build(verb))
-    command = group.commands[verb]
     below = {
         name: {option for parameter in inner.params for option in (*parameter.opts, *parameter.secondary_opts)}
-        for name, inner in getattr(command, "commands", {}).items()
+        for name, inner in _commands_of(group.commands[verb]).items()
     }
-    own = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    return own | below.pop("run", set()), below
+    return below.pop("", set()) | below.pop("run", set()), below
+
+
+def _commands_of(command: Any, name: str = "") -> dict[str, Any]:
+    """The commands of a verb by the words behind it; one without subcommands is ''."""
+    commands = {name: command}
+    for inner_name, inner in getattr(command, "commands", {}).items():
+        commands |= _commands_of(inner, f"{name} {inner_name}".strip())
+    return commands
 
 
 def require_known(command: str, page: str) -> None:
@@ -157,8 +163,7 @@ def require_known(command: str, page: str) -> None:
         return
     assert words[0] in VERBS, f"{page}: `{command}`: there is no verb {words[0]}"
     own, below = options_of(words[0])
-    if below and len(words) > 1 and words[1] in below:
-        own = below[words[1]]
+    own = below.get(" ".join(words[1:3]), below.get(" ".join(words[1:2]), own))
     for word in words[1:]:
         name = word.partition("=")[0]
         if name.startswith("-") and not re.fullmatch(r"-|-?\d.*", name):
@@ -225,17 +230,12 @@ def forgotten_modules(tmp_path):
 @cache
 def visible_options() -> frozenset[str]:
     """Every option of every verb that is not an old spelling."""
-    commands = [command for verb in VERBS for command in _commands_of(verb)]
+    groups: dict[str, Any] = {verb: get_command(build(verb)) for verb in VERBS}
+    commands = [each for verb, group in groups.items() for each in _commands_of(group.commands[verb]).values()]
     parameters = [
         parameter for command in commands for parameter in command.params if not getattr(parameter, "hidden", False)
     ]
     return frozenset(option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts))
-
-
-def _commands_of(verb: str) -> list[Any]:
-    group: Any = get_command(build(verb))
-    command = group.commands[verb]
-    return list(getattr(command, "commands", {"": command}).values())
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in GENERATED], ids=lambda page: page.name)

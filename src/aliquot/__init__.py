@@ -28,6 +28,9 @@ _PUBLIC = {
     "estimate": "aliquot.estimation.estimate",
     "plan": "aliquot.planning.plan",
     "simulate": "aliquot.simulation.simulate",
+    "replay_annotators": "aliquot.simulation.by_annotator",
+    "replay_metrics": "aliquot.simulation.metric_quality",
+    "replay_protocols": "aliquot.simulation.protocols",
     "examples": "aliquot.simulation.examples",
     "meta": "aliquot.meta",
     "metrics": "aliquot.metric_eval.metrics",
@@ -75,7 +78,10 @@ if TYPE_CHECKING:
     from aliquot.sampling.pair_allocator import PairAllocator
     from aliquot.sampling.pool import select_pool
     from aliquot.sampling.select import select
+    from aliquot.simulation.by_annotator import replay_annotators
     from aliquot.simulation.examples import examples
+    from aliquot.simulation.metric_quality import replay_metrics
+    from aliquot.simulation.protocols import replay_protocols
     from aliquot.simulation.simulate import simulate
 
 __all__ = [
@@ -105,6 +111,9 @@ __all__ = [
     "meta",
     "metrics",
     "plan",
+    "replay_annotators",
+    "replay_metrics",
+    "replay_protocols",
     "save",
     "select",
     "select_pool",

@@ -46,6 +46,8 @@ WRITES = {
         "--plot",
         "{}.svg",
     ),
+    "plan power -o": ("plan", "power", "--difference", "1", "--sd", "25", "-o", "{}.json"),
+    "plan adaptive -o": ("plan", "adaptive", "data.jsonl", "--replays", "2", "--jobs", "1", "-o", "{}.json"),
     "learn -o": ("learn", "data.jsonl", "-o", "{}.alm"),
     "select -o": ("select", "data.jsonl", "--budget", "5", "-o", "{}.jsonl"),
     "select -o of --add-to": (
@@ -83,6 +85,9 @@ WRITES = {
     "survey -o": ("survey", "judgments.csv", "-o", "{}.json"),
     "simulate -o": ("simulate", "data.jsonl", *QUICK, "-o", "{}.json"),
     "simulate --plot": ("simulate", "data.jsonl", *QUICK, "--plot", "{}.svg"),
+    "simulate study by-annotator -o": ("simulate", "study", "by-annotator", "data.jsonl", *QUICK, "-o", "{}.json"),
+    "simulate study by-metric -o": ("simulate", "study", "by-metric", "data.jsonl", "-o", "{}.json"),
+    "simulate study protocols -o": ("simulate", "study", "protocols", "data.jsonl", "--jobs", "1", "-o", "{}.json"),
     "metrics -o": ("metrics", "data.jsonl", "--parts", "value", "-o", "{}.json"),
     "metrics --plot": ("metrics", "data.jsonl", "--parts", "breakeven", "--trials", "50", "--plot", "{}.svg"),
     "convert": ("convert", "data.jsonl", "{}.jsonl"),

@@ -147,12 +147,18 @@ def test_flags_may_be_repeated(files: Files, aliquot: Call) -> None:
     assert said.code == 0, said.err
 
 
+def commands_below(command: Any) -> list[Any]:
+    """The command itself, or those of a group, however deep."""
+    if not isinstance(command, TyperGroup):
+        return [command]
+    return [leaf for inner in command.commands.values() for leaf in commands_below(inner)]
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_command_refuses_and_every_option_of_judgments_repeats(verb: str) -> None:
     root = typer.main.get_command(build(verb))
     assert isinstance(root, TyperGroup)
-    command = root.commands[verb]
-    for each in command.commands.values() if isinstance(command, TyperGroup) else [command]:
+    for each in commands_below(root.commands[verb]):
         assert isinstance(each, Command)
         options = [option for option in each.params if isinstance(option, TyperOption)]
         assert all(option.multiple for option in options if "-j" in option.opts)

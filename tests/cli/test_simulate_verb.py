@@ -130,14 +130,16 @@ def test_other_measures_are_shown_in_the_order_asked_for(replayed):
     said = replayed("past.jsonl", "--methods", LONG, "--measures", "top1_rank,clusters,rmse,width,swaps,cost,mae")
     assert said.fits
     table = said.out.partition("\n\n")[2]
-    assert table.splitlines()[1].split()[:6] == ["method", "top1_rank", "clusters", "rmse", "width", "swaps"]
-    assert any(line.split() == ["method", "cost", "mae"] for line in said.out.splitlines())
+    heads = [
+        word for line in table.splitlines() if line.startswith("method") for word in line.split() if word != "method"
+    ]
+    assert heads == ["top1_rank", "clusters", "rmse", "width", "swaps", "cost", "mae", "parity", "mae"]
     assert "spa_full" not in said.words.split("aliquot:")[0]
     assert "parity" not in replayed("past.jsonl", "--measures", "clusters,cost").out.split("aliquot:")[0]
 
 
 def test_a_parity_without_budgets_of_its_own_says_so(replayed):
-    words = "told from the budgets asked for alone (--no-parity)"
+    words = "from the budgets asked for alone (--no-parity)"
     assert words in replayed("past.jsonl", "--no-parity").words
     assert words not in replayed("past.jsonl").words
     assert words not in replayed("past.jsonl", "--no-parity", "--measures", "clusters,cost").words
@@ -184,9 +186,8 @@ def test_help_reads_well(aliquot):
         "Replay past campaigns",
         "--methods",
         "--budgets",
-        "--engine",
-        "--protocols",
-        "Example: aliquot simulate wmt23.jsonl --protocols",
+        "Example: aliquot simulate study protocols wmt23.jsonl",
+        "Also: aliquot simulate study by-annotator, aliquot simulate study by-metric, aliquot simulate study protocols",
         "goes on where it stopped",
     ):
         assert text in said.words
@@ -268,7 +269,7 @@ def test_without_matplotlib(aliquot, tmp_path, monkeypatch):
         (["past.jsonl", "--methods", "metric_var"], "choose a metric with --metric"),
         (["past.jsonl", "bare.jsonl", "--methods", "documents"], "method 'documents' on bare"),
         (["bare.jsonl", "--unit", "document"], "bare: there are no documents"),
-        (["past.jsonl", "--unit", "page"], "unknown unit 'page'"),
+        (["past.jsonl", "--unit", "page"], "--unit is 'page'"),
         (["past.jsonl", "--balance", "topic"], "unknown item column 'topic'"),
         (["past.jsonl", "--budgets", "0"], "--budgets is '0'"),
         (["past.jsonl", "--budgets", "200%"], "--budgets is '200%'"),
@@ -276,27 +277,28 @@ def test_without_matplotlib(aliquot, tmp_path, monkeypatch):
         (["past.jsonl", "--budgets", "5:50%:3"], "both ends must be shares"),
         (["past.jsonl", "--budgets", "0.1"], "for a share write 10%"),
         (["priced.jsonl", "--cost", "price", "--budgets", "10"], "with --cost give shares"),
-        (["past.jsonl", "--repeats", "1"], "--repeats 1: choose at least 2"),
+        (["past.jsonl", "--repeats", "1"], "--repeats is 1; give 2 to"),
         (["past.jsonl", "--measures", "spq"], "did you mean 'spa'"),
         (["past.jsonl", "--measures", ""], "no measure is named"),
-        (["past.jsonl", "--test", "t"], "unknown test 't'"),
+        (["past.jsonl", "--test", "t"], "'analytic', 'permutation'"),
         (["past.jsonl", "--level", "2"], "level is 2"),
         (["past.jsonl", "--seed", "-1"], "-1 is negative"),
         (["past.jsonl", "--jobs", "0"], "--jobs"),
         (["past.jsonl", "--engine", "host:1"], "give dask://host:port"),
-        (["past.jsonl", "-o", "out.txt"], "unknown ending; use .json, .csv, .tsv or .parquet"),
+        (["past.jsonl", "-o", "out.txt"], "unknown ending; use .json, .csv, .tsv, .parquet, .md or .tex"),
         (["past.jsonl", "--plot", "out.gif"], "unknown ending of a picture"),
         (["past.jsonl", "--plot", "out.svg", "--plot-measure", "spq"], "did you mean 'spa'"),
         (["past.jsonl", "--plot", "o.svg", "--plot-measure", "spa", "--measures", "mae"], "unknown measure 'spa'"),
-        (["past.jsonl", "--protocols", "--budgets", "10%,20%"], "takes one budget"),
-        (["past.jsonl", "--protocols", "--plot", "p.svg", "--methods", "auto"], "does not use --methods, --plot"),
+        (["study", "protocols", "past.jsonl", "--budget", "10%,20%"], "takes one budget"),
+        (["past.jsonl", "--protocols", "--methods", "auto"], "No such option: --methods"),
+        (["study", "protocol", "past.jsonl"], "No such command 'protocol'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_slip_is_one_line_and_leaves_nothing_behind(aliquot, folder, arguments, message):
     before = sorted(path.name for path in folder.iterdir())
     rest = [part for at in range(0, 6, 2) if FAST[at] not in arguments for part in FAST[at : at + 2]]
-    said = aliquot(*arguments, *(rest if "--protocols" not in arguments else []))
+    said = aliquot(*arguments, *([] if {"study", "--protocols"} & {*arguments} else rest))
     assert said.code == 2
     assert said.out == ""
     assert said.err.startswith("error: ")
@@ -315,11 +317,11 @@ def test_an_output_that_is_a_folder(aliquot, tmp_path):
 
 
 def test_the_study_of_protocols(aliquot, tmp_path):
-    said = aliquot("past.jsonl", "bare.jsonl", "--protocols", "--jobs", "1", "-o", tmp_path / "study.csv")
+    said = aliquot("study", "protocols", "past.jsonl", "bare.jsonl", "--jobs", "1", "-o", tmp_path / "study.csv")
     assert said.code == 0, said.err
     assert said.fits
     for text in (
-        "sets whose ranking changes",
+        "Sets whose ranking changes",
         "best, median and worst of 13 runs",
         "snippets_budgeted",
         "past: share of items from documents of this length",
@@ -335,12 +337,25 @@ def test_the_study_of_protocols(aliquot, tmp_path):
 
 def test_the_study_of_protocols_as_json_with_its_own_numbers(aliquot):
     said = aliquot(
-        "past.jsonl", "--protocols", "--budgets", "20%", "--repeats", "4", "--seed", "0", "--json", "--jobs", "1"
+        "study", "protocols", "past.jsonl", "--budget", "20%", "--repeats", "4", "--seed", "0", "--json", "--jobs", "1"
     )
     document = json.loads(said.out)
     assert document["runs"] == 4
     assert document["protocols"][0]["budget"] == 0.2
     assert "runs:4|seed:0" in document["signature"]
+
+
+@pytest.mark.parametrize("name", ["annotator", "metric"])
+def test_studies_of_annotators_and_metrics(aliquot, tmp_path, name):
+    fast = {"annotator": ("--repeats", "2", "--budgets", "30%,50%"), "metric": ("--methods", "metric_var")}[name]
+    said = aliquot("study", f"by-{name}", "past.jsonl", *fast, "--jobs", "1", "-o", tmp_path / "study.json")
+    assert said.code == 0, said.err
+    assert said.fits
+    document = json.loads((tmp_path / "study.json").read_text())
+    assert document["signature"] in said.out
+    again = aliquot("past.jsonl", f"--by-{name}", *fast, "--jobs", "1", "--json")
+    assert again.json == document
+    assert again.err == f"note: aliquot simulate --by-{name} is now aliquot simulate study by-{name}\n"
 
 
 # -- going on ------------------------------------------------------------------------------------------------------

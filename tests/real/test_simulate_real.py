@@ -12,7 +12,7 @@ from tests.real.conftest import load_real
 import aliquot
 from aliquot import AliquotWarning, EvalSet
 from aliquot.cli.main import run
-from aliquot.simulation.simulate import Simulation
+from aliquot.simulation.result import Simulation
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 if not (SHARED / "wmt23-en-de.jsonl.gz").exists():
@@ -88,7 +88,19 @@ def test_summaries_without_documents(capsys):
 def test_protocols_of_wmt(capsys):
     path = str(SHARED / "wmt23-en-de.jsonl.gz")
     code = run(
-        ["simulate", path, "--exclude", "refA,synthetic_ref", "--protocols", "--repeats", "5", "--jobs", "1", "--json"]
+        [
+            "simulate",
+            "study",
+            "protocols",
+            path,
+            "--exclude",
+            "refA,synthetic_ref",
+            "--repeats",
+            "5",
+            "--jobs",
+            "1",
+            "--json",
+        ]
     )
     printed = capsys.readouterr()
     assert code == 0, printed.err

@@ -15,7 +15,7 @@ from scipy.special import stdtrit
 import aliquot
 from aliquot.errors import MissingExtraError, NameUnknownError, OptionError, OutputError
 from aliquot.report.figures import COLOURS, ENDINGS, draw_curves, make_lines, separate_labels
-from aliquot.simulation.simulate import Simulation
+from aliquot.simulation.result import Simulation
 from aliquot.simulation.units import ReplayCell
 
 pytest.importorskip("matplotlib", reason="pictures are an extra: pip install 'aliquot[report]'")

@@ -25,7 +25,7 @@ from aliquot.estimation.sequential import Replay
 from aliquot.report import verdicts
 from aliquot.report.compare_verdicts import COMPARE_VERDICTS
 from aliquot.report.verdicts import pairs_verdict
-from aliquot.simulation.simulate import Simulation
+from aliquot.simulation.result import Simulation
 from aliquot.simulation.summary import ALL_SETS, MethodSummary
 from aliquot.simulation.units import ReplayCell
 

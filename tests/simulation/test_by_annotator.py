@@ -109,7 +109,7 @@ def test_simulate_takes_the_interval():
 
 
 def test_slips():
-    with pytest.raises(NameUnknownError, match="unknown interval 'bootstrap'"):
+    with pytest.raises(NameUnknownError, match="`interval` is 'bootstrap'"):
         replay_annotators(DATA, interval="bootstrap")
     with pytest.raises(OptionError, match="`value_range` is for `interval=hoeffding`"):
         aliquot.simulate(DATA, "random", "30%", value_range=(0, 1))

@@ -186,7 +186,7 @@ def test_results_as_table_and_json(study):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"runs": 0}, OptionError, "runs is 0"),
+        ({"runs": 0}, OptionError, "`runs` is 0"),
         ({"budget": "10%,20%"}, OptionError, "takes one budget"),
         ({"budget": "5%:50%:3"}, OptionError, "takes one budget"),
         ({"budget": "400%"}, OptionError, "at most 100%"),

@@ -316,16 +316,16 @@ def test_eight_items_and_two_systems(campaign):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"repeats": 1}, OptionError, "--repeats 1: choose at least 2"),
-        ({"repeats": 0}, OptionError, "--repeats 0"),
-        ({"unit": "docs"}, NameUnknownError, "unknown unit 'docs'"),
-        ({"test": "t"}, NameUnknownError, "unknown test 't'"),
+        ({"repeats": 1}, OptionError, "`repeats` is 1; give 2 to"),
+        ({"repeats": 0}, OptionError, "`repeats` is 0"),
+        ({"unit": "docs"}, NameUnknownError, "`unit` is 'docs'"),
+        ({"test": "t"}, NameUnknownError, "`test` is 't'"),
         ({"level": 95}, OptionError, "level is 95"),
-        ({"seed": -1}, OptionError, "seed is -1"),
+        ({"seed": -1}, OptionError, "`seed` is -1"),
         pytest.param(
-            {"seed": np.random.default_rng(1)}, OptionError, "seed is Generator.*give a whole number", id="generator"
+            {"seed": np.random.default_rng(1)}, OptionError, "`seed` is Generator.*give a whole number", id="generator"
         ),
-        ({"repeats": 2.5}, OptionError, "--repeats is 2.5; give a whole number"),
+        ({"repeats": 2.5}, OptionError, "`repeats` is 2.5; give a whole number"),
         ({"measures": "spq"}, NameUnknownError, "did you mean 'spa'"),
         ({"measures": []}, OptionError, "no measure is named"),
         ({"jobs": 0}, OptionError, "`jobs` is 0"),

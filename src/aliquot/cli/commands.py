@@ -36,7 +36,7 @@ class Command(TyperCommand):
         """Make the context; a default subcommand is called like its verb."""
         if parent is not None and info_name == DEFAULT:
             group = parent.command
-            self.siblings = [name for name, command in group.commands.items() if not command.hidden]
+            self.siblings = _list_leaves(group)
             info_name, parent = parent.info_name, parent.parent
         return super().make_context(info_name, args, parent, **extra)
 
@@ -76,6 +76,15 @@ class Command(TyperCommand):
             typer.echo(" Long tables: --all-rows shows every row.\n")
 
 
+def _list_leaves(group: Any) -> list[str]:
+    """Return the visible commands of a group, those of groups in it behind their name."""
+    names = []
+    for name, command in group.commands.items():
+        inner = _list_leaves(command) if hasattr(command, "commands") else [""]
+        names += [f"{name} {leaf}".rstrip() for leaf in inner if not command.hidden]
+    return names
+
+
 def is_rare(option: Any) -> bool:
     """Return whether an option is shown by `--help-all` only."""
     return isinstance(option, TyperOption) and not option.hidden and option.rich_help_panel is not None
@@ -92,7 +101,7 @@ class VerbGroup(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Insert the default subcommand where the first argument names none."""
         if DEFAULT not in self.commands:
-            args = ["--help" if argument == "--help-all" else argument for argument in args[:1]] + args[1:]
+            args = ["--help"] if args[:1] in ([], ["--help-all"]) else args
         elif not args or args[0] not in self.commands:
             args = [DEFAULT, *args]
         return super().parse_args(ctx, args)
@@ -100,12 +109,36 @@ class VerbGroup(TyperGroup):
 
 def add_verb(app: typer.Typer, verb: typer.Typer, name: str, **settings: Any) -> None:
     """Add a verb with subcommands to an application."""
+    _prepare_commands(verb)
+    app.add_typer(verb, name=name, cls=VerbGroup, **settings)
+
+
+def _prepare_commands(verb: typer.Typer) -> None:
     for info in verb.registered_commands:
         info.cls = Command
         if info.callback is not None:
             info.callback = expand_options(info.callback)
             info.hidden = info.hidden or command_name(info) == DEFAULT
-    app.add_typer(verb, name=name, cls=VerbGroup, **settings)
+    for group in verb.registered_groups:
+        group.cls = VerbGroup
+        if group.typer_instance is not None:
+            _prepare_commands(group.typer_instance)
+
+
+def list_subcommands(verb: typer.Typer) -> list[str]:
+    """Return the subcommands of a verb, in order, those of a group behind its name; hidden ones are left out.
+
+    >>> app, group = typer.Typer(), typer.Typer()
+    >>> _ = app.command("new")(print), group.command("one")(print)
+    >>> app.add_typer(group, name="study")
+    >>> list_subcommands(app)
+    ['new', 'study one']
+    """
+    names = [command_name(info) for info in verb.registered_commands if not info.hidden]
+    for group in verb.registered_groups:
+        if group.typer_instance is not None:
+            names += [f"{group.name} {name}" for name in list_subcommands(group.typer_instance)]
+    return [name for name in names if name != DEFAULT]
 
 
 def command_name(info: Any) -> str:

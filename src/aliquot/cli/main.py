@@ -18,11 +18,10 @@ from typer.exceptions import TyperException
 from aliquot._version import __version__
 from aliquot.cli import ALL_ROWS, NOTES
 from aliquot.cli.commands import (
-    DEFAULT,
     Command,
     add_verb,
-    command_name,
     expand_options,
+    list_subcommands,
     note_spelling,
     print_old_spellings,
     set_running,
@@ -80,8 +79,14 @@ SYNONYMS = {
 }
 """What newcomers may type, and the command that they mean."""
 
-FORMER_VERBS = {"synth": ["demo", "synth"], "examples": ["demo", "examples"]}
-"""Old names of commands: they work, and a note on standard error names the new ones."""
+FORMER_COMMANDS = {
+    "synth": "demo synth",
+    "examples": "demo examples",
+    "simulate --by-annotator": "simulate study by-annotator",
+    "simulate --by-metric": "simulate study by-metric",
+    "simulate --protocols": "simulate study protocols",
+}
+"""Former names of commands: they work, and a note on standard error says the present one."""
 
 DEBUG = "--debug"
 _CTRL_C = 130  # typer turns the interrupt into this exit code, and says nothing
@@ -134,8 +139,7 @@ def _subcommand_app(name: str) -> typer.Typer | None:
 def subcommands(verb: str) -> list[str]:
     """Return the subcommands of a verb, in order; none for a verb that is one command."""
     app = _subcommand_app(verb)
-    names = [] if app is None else [command_name(info) for info in app.registered_commands if not info.hidden]
-    return [name for name in names if name != DEFAULT]
+    return [] if app is None else list_subcommands(app)
 
 
 def _stub(summary: str) -> Callable[[], None]:
@@ -170,11 +174,8 @@ def run(arguments: Sequence[str]) -> int:
     verb = next((argument for argument in arguments if not argument.startswith("-")), None)
     if verb in SYNONYMS:
         return _complain(f"unknown command '{verb}'; did you mean `aliquot {SYNONYMS[verb]}`?", 2)
-    former = verb if verb in FORMER_VERBS else None
-    if former is not None:
-        position = arguments.index(former)
-        arguments[position : position + 1] = FORMER_VERBS[former]
-        verb = FORMER_VERBS[former][0]
+    arguments, former = _replace_former_command(arguments, verb)
+    verb = arguments[0] if former else verb
     NOTES.clear()
     set_running(None)
     ALL_ROWS.clear()
@@ -210,9 +211,21 @@ def run(arguments: Sequence[str]) -> int:
     if code == _CTRL_C:
         return _complain("interrupted; nothing was written", 1)
     if former is not None:
-        note_spelling(f"aliquot {former}", f"aliquot {' '.join(FORMER_VERBS[former])}")
+        note_spelling(f"aliquot {former}", f"aliquot {FORMER_COMMANDS[former]}")
     print_old_spellings()
     return int(code or 0)
+
+
+def _replace_former_command(arguments: list[str], verb: str | None) -> tuple[list[str], str | None]:
+    """Return the arguments with the present name of their command, and its former name if they use it."""
+    for former, present in FORMER_COMMANDS.items():
+        words = former.split()
+        if words[0] == verb and all(word in arguments for word in words):
+            rest = list(arguments)
+            for word in words:
+                rest.remove(word)
+            return [*present.split(), *rest], former
+    return arguments, None
 
 
 def _complain(message: str, code: int) -> int:

@@ -27,6 +27,13 @@ def encode_json(document: Mapping[str, Any]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(document, enc_hook=to_plain), indent=2)
 
 
+def require_ending(path: str | Path, endings: Sequence[str] = ENDINGS) -> None:
+    """Raise OptionError where `write_result` has no format for the path's ending."""
+    name = resolve_ending(path, ".json")
+    if not name.endswith(tuple(endings)) and not name.removesuffix(".gz").endswith(ENDINGS[1:4]):
+        raise OptionError(f"{path}: unknown ending; use {', '.join(endings[:-1])} or {endings[-1]}", "output")
+
+
 def write_result(
     path: str | Path,
     document: Mapping[str, Any],
@@ -41,14 +48,12 @@ def write_result(
         frame: gives the table.
         views: gives the views; without them, `.md` and `.tex` are refused.
     """
+    require_ending(path, ENDINGS if views is not None else ENDINGS[:4])
     name = resolve_ending(path, ".json")
     if name.endswith(".json"):
         write_bytes(path, encode_json(document) + b"\n")
     elif views is not None and name.endswith((".md", ".tex")):
         texts = [view.to_markdown() if name.endswith(".md") else view.to_latex() for view in views() if view.columns]
         write_bytes(path, "\n".join(texts).encode())
-    elif name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet")):
-        tables.write(frame(), path)
     else:
-        endings = ENDINGS if views is not None else ENDINGS[:4]
-        raise OptionError(f"{path}: unknown ending; use {', '.join(endings[:-1])} or {endings[-1]}", "output")
+        tables.write(frame(), path)

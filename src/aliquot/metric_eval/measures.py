@@ -21,7 +21,7 @@ from aliquot.stats.ranks import ClusterRule, assign_clusters
 ALPHA = 0.05
 Better = Literal["higher", "lower", "neither"]
 Test = Literal["analytic", "permutation"]
-TESTS = ("analytic", "permutation")
+TESTS = get_args(Test)
 
 
 def compute_p_values(scores: FloatArray, test: str = "analytic", seed: Seed = 0) -> FloatArray:

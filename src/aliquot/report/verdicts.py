@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # a result's own room is loaded already; the others would onl
     from aliquot.planning.adaptive import AdaptivePlan
     from aliquot.planning.power import PowerPlan
     from aliquot.planning.result import CampaignPlan
-    from aliquot.simulation.simulate import Simulation
+    from aliquot.simulation.result import Simulation
     from aliquot.simulation.summary import MethodSummary
 
 DEFAULT_METHOD = "auto"

@@ -17,8 +17,9 @@ import polars as pl
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_in_order
-from aliquot.core.result import Result, make_signature
-from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.core.result import Result, frame_of, make_signature
+from aliquot.core.view import Column, View
+from aliquot.errors import DataError
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.metric_eval.measures import MEASURES
 from aliquot.simulation.replay import INTERVALS, ReplaySet, describe_range, draw_items, estimate_outcome, stack_outcomes
@@ -29,8 +30,10 @@ from aliquot.simulation.setup import (
     parse_budgets,
     parse_methods,
     resolve_method,
+    validate_repeats,
 )
 from aliquot.simulation.units import name_errors
+from aliquot.validation import one_of
 
 DEFAULT_METHODS = (
     "stratified:bins=document,rounding=nearest+stratified",
@@ -59,7 +62,7 @@ class AnnotatorRow:
 
 @dataclass(frozen=True, eq=False)
 class AnnotatorStudy(Result):
-    """The result of `simulate --by-annotator`."""
+    """The result of `replay_annotators`."""
 
     rows: tuple[AnnotatorRow, ...]
     simulations: int
@@ -72,12 +75,24 @@ class AnnotatorStudy(Result):
 
     def to_frame(self) -> pl.DataFrame:
         """One row for each method and budget, and one for all budgets."""
-        return pl.DataFrame([vars(row) for row in self.rows])
+        return frame_of(self.rows, AnnotatorRow)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values; what is undefined is null."""
-        rows = [{k: None if isinstance(v, float) and np.isnan(v) else v for k, v in vars(r).items()} for r in self.rows]
-        return {"rows": rows, "simulations": self.simulations, "notes": list(self.notes), "signature": self.signature}
+    def views(self) -> list[View]:
+        """One row for each method, averaged over budgets."""
+        columns = [
+            Column("method", kind="name"),
+            Column("error"),
+            Column("sdev", "spread"),
+            Column("win", kind="share"),
+            Column("coverage", kind="share"),
+            Column("slack"),
+            Column("half width", "half"),
+        ]
+        caption = (
+            f"means over {self.simulations} annotators' systems and the budgets; win: how often the error is below "
+            "that of a random sample's mean; slack: half width of the interval less the error. By budget: --json, -o."
+        )
+        return [View("methods", self.summary(), columns, title="Each annotator and system alone", caption=caption)]
 
 
 def replay_annotators(
@@ -118,10 +133,8 @@ def replay_annotators(
     >>> study.simulations, [row.method for row in study.summary()]
     (4, ['random', 'segments+cv'])
     """
-    if interval not in INTERVALS:
-        raise unknown_name("interval", interval, INTERVALS)
-    if repeats < 2:
-        raise OptionError(f"--repeats {repeats}: choose at least 2; 100 is usual")
+    one_of("interval", interval, INTERVALS)
+    validate_repeats(repeats)
     typed = parse_methods(methods)
     typed = typed if BASELINE in typed else [BASELINE, *typed]
     sets = number_duplicates(as_evalsets(data))

@@ -7,7 +7,7 @@ and the parity of the selectors that use it, averaged over metrics of about the 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,10 @@ import polars as pl
 
 from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
-from aliquot.core.result import Result, make_signature
+from aliquot.core.parallel import run_in_order
+from aliquot.core.result import Result, frame_of, make_signature
+from aliquot.core.view import Column, View
+from aliquot.core.written import fixed
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.meta import SHARES, parity, random_spa
@@ -43,7 +46,7 @@ class QualityRow:
 
 @dataclass(frozen=True, eq=False)
 class MetricQuality(Result):
-    """The result of `simulate --by-metric`."""
+    """The result of `replay_metrics`."""
 
     rows: tuple[QualityRow, ...]
     notes: tuple[str, ...]
@@ -70,16 +73,30 @@ class MetricQuality(Result):
 
     def to_frame(self) -> pl.DataFrame:
         """One row for each set, metric and method."""
-        return pl.DataFrame([vars(row) for row in self.rows])
+        return frame_of(self.rows, QualityRow)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values."""
-        return {
-            "rows": [vars(row) | {"parity": row.parity if np.isfinite(row.parity) else None} for row in self.rows],
-            "bins": self.bins().to_dicts(),
-            "notes": list(self.notes),
-            "signature": self.signature,
-        }
+    def document(self) -> dict[str, Any]:
+        """Return the fields and the bins; a parity that is never reached is null."""
+        return {"rows": self.rows, "bins": self.bins(), "notes": self.notes, "signature": self.signature}
+
+    def views(self) -> list[View]:
+        """Mean parity of each method by the metric's correlation with people."""
+        rows: dict[float, dict[str, Any]] = {}
+        for cell in self.bins().sort("bin").to_dicts():
+            row = rows.setdefault(cell["bin"], {"correlation": f"{cell['bin']:.1f}", "metrics": cell["metrics"]})
+            row[cell["method"]] = _format_parity(cell)
+        methods = dict.fromkeys(row.method for row in self.rows)
+        columns = [Column("correlation", kind="name"), Column("metrics", kind="count"), *map(Column, methods)]
+        caption = (
+            "correlation: Pearson's of metric and people over all outputs, rounded. Parity: share of a random "
+            "sample's budget that is as good; (2): so many metrics never are. Every metric: --json, -o."
+        )
+        return [View("bins", list(rows.values()), columns, title="Parity by the metric's quality", caption=caption)]
+
+
+def _format_parity(cell: dict[str, Any]) -> str:
+    missed = f" ({cell['missed']})" if cell["missed"] else ""
+    return ("-" if cell["parity"] is None else fixed(cell["parity"], 2)) + missed
 
 
 def replay_metrics(
@@ -89,6 +106,7 @@ def replay_metrics(
     human: str | None = None,
     metrics: Sequence[str] | None = None,
     seed: int = 0,
+    jobs: int | None = 1,
     progress: Progress | None = None,
 ) -> MetricQuality:
     """Compare what selectors gain with metrics of different quality.
@@ -99,6 +117,7 @@ def replay_metrics(
         human: the human score.
         metrics: the metrics to look at; all usable ones by default.
         seed: of the random samples and of ties.
+        jobs: processes; None for all cores.
         progress: called with the number of finished and of all metrics.
 
     >>> import aliquot
@@ -116,16 +135,8 @@ def replay_metrics(
     tasks = [(kept, name) for kept in sets for name in _list_metrics(kept, metrics)]
     if not tasks:
         raise DataError("no set has a usable metric; give past campaigns with automatic scores")
-    targets = {kept.name: random_spa(kept, seed=seed) for kept in sets}
-    rows: list[QualityRow] = []
-    for done, (kept, name) in enumerate(tasks, start=1):
-        quality = correlate_tables(kept.scores[name], kept.human_score()).value
-        rows += [
-            QualityRow(kept.name, name, quality, method, _compute_parity(kept, method, name, targets[kept.name], seed))
-            for method in methods
-        ]
-        if progress is not None:
-            progress(done, len(tasks))
+    work = _MetricReplays(tuple(methods), {kept.name: random_spa(kept, seed=seed) for kept in sets}, seed)
+    rows = [row for found in run_in_order(work, tasks, jobs=jobs, progress=progress) for row in found]
     line = make_signature(
         "simulate:by_metric",
         None,
@@ -135,6 +146,33 @@ def replay_metrics(
         data=",".join(kept.fingerprint for kept in sets),
     )
     return MetricQuality(tuple(rows), tuple(notes), line)
+
+
+@dataclass(frozen=True)
+class _MetricReplays:
+    """The work on one metric of one set; an object, so that it can travel to other processes."""
+
+    methods: tuple[str, ...]
+    targets: Mapping[str, Any]  # the accuracy of random samples, by set
+    seed: int
+
+    def __call__(self, task: tuple[EvalSet, str]) -> list[QualityRow]:
+        kept, metric = task
+        correlation = correlate_tables(kept.scores[metric], kept.human_score()).value
+        return [
+            QualityRow(kept.name, metric, correlation, method, self.compute_parity(kept, method, metric))
+            for method in self.methods
+        ]
+
+    def compute_parity(self, kept: EvalSet, method: str, metric: str) -> float:
+        """Parity of the order in which the method takes the items; it sees the metric and no human score."""
+        row_of = {item: row for row, item in enumerate(kept.ids)}
+        hidden = replace(kept, scores={metric: kept.scores[metric]}, human=None, judgments=None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AliquotWarning)
+            order = select(hidden, method, metric=metric, seed=self.seed).ids
+        human = kept.human_score()
+        return parity(human[[row_of[item] for item in order]], human, self.targets[kept.name], SHARES)
 
 
 def _validate_methods(methods: Sequence[str]) -> None:
@@ -150,14 +188,3 @@ def _list_metrics(kept: EvalSet, asked: Sequence[str] | None) -> list[str]:
     """Metrics of the set to look at, those with a score of every output."""
     names = usable_metrics(kept) if asked is None else [name for name in asked if name in kept.scores]
     return [name for name in names if np.isfinite(kept.scores[name]).all()]
-
-
-def _compute_parity(kept: EvalSet, method: str, metric: str, targets: Any, seed: int) -> float:
-    """Parity of the order in which the method takes the items; it sees the metric and no human score."""
-    row_of = {item: row for row, item in enumerate(kept.ids)}
-    hidden = replace(kept, scores={metric: kept.scores[metric]}, human=None, judgments=None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AliquotWarning)
-        order = select(hidden, method, metric=metric, seed=seed).ids
-    human = kept.human_score()
-    return parity(human[[row_of[item] for item in order]], human, targets, SHARES)

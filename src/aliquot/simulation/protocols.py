@@ -18,7 +18,8 @@ import polars as pl
 from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_in_order
-from aliquot.core.result import Result, make_signature
+from aliquot.core.result import Result, frame_of, make_signature
+from aliquot.core.view import Column, View
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.sampling.summary import length_shares
@@ -26,10 +27,12 @@ from aliquot.simulation.replay import ReplaySet, draw_items
 from aliquot.simulation.setup import BudgetPoint, keep_complete, number_duplicates, parse_budgets, resolve_method
 from aliquot.stats.arrays import BoolArray
 from aliquot.stats.system_correlation import count_swapped_pairs
+from aliquot.validation import at_least
 
 PROTOCOLS = ("segments", "documents", "snippets_fixed", "snippets_budgeted")
 JUDGED = "as judged"
 """The row for what people judged in the past; as a budget, `judged`: each set's own coverage."""
+DEFAULT_BUDGET = "30%"
 RUNS = SEED = 13  # as theirs
 Progress = Callable[[int, int], None]
 MAX_SCORES = 8
@@ -72,7 +75,7 @@ class CoverageRow:
 
 @dataclass(frozen=True, eq=False)
 class ProtocolStudy(Result):
-    """The result of `simulate --protocols`."""
+    """The result of `replay_protocols`."""
 
     rows: tuple[ProtocolRow, ...]
     lengths: tuple[LengthRow, ...]
@@ -84,24 +87,54 @@ class ProtocolStudy(Result):
 
     def to_frame(self) -> pl.DataFrame:
         """One row for each score, protocol and kind of draw."""
-        return pl.DataFrame([vars(row) for row in self.rows])
+        return frame_of(self.rows, ProtocolRow)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values."""
+    def document(self) -> dict[str, Any]:
+        """Return the fields; the budget of a row is null where each set has its own."""
         return {
-            "protocols": [vars(row) | {"budget": None if np.isnan(row.budget) else row.budget} for row in self.rows],
-            "document_lengths": [vars(row) for row in self.lengths],
-            "coverage": [vars(row) for row in self.coverage],
-            "runs": self.runs,
-            "sets": self.sets,
-            "notes": list(self.notes),
-            "signature": self.signature,
+            "protocols": self.rows,
+            "document_lengths": self.lengths,
+            **self.fields_without("rows", "lengths"),
         }
+
+    def views(self) -> list[View]:
+        """Changes of rankings, what people judged, and document lengths by set."""
+        caption = f"best, median and worst of {self.runs} runs; fewer changes are better"
+        if any(row.protocol == JUDGED for row in self.rows):
+            caption += f". {JUDGED}: the part of each set that people judged, once; it counts where they left out some"
+        views = [View("protocols", self.rows, _CHANGE_COLUMNS, title="Sets whose ranking changes", caption=caption)]
+        if self.coverage:
+            note = "share of the items judged for a system; by system in --json"
+            views.append(View("coverage", self.coverage, _COVERAGE_COLUMNS, title="Judged by people", caption=note))
+        for data in dict.fromkeys(row.data for row in self.lengths):
+            rows = [{"protocol": row.protocol, **row.shares} for row in self.lengths if row.data == data]
+            columns = [Column(name, kind="name" if name == "protocol" else "share") for name in rows[0]]
+            title = f"{data}: share of items from documents of this length"
+            views.append(View(f"document lengths of {data}", rows, columns, title=title))
+        return views
+
+
+_CHANGE_COLUMNS = (
+    Column("score", kind="name"),
+    Column("protocol", kind="name"),
+    Column("draws", lambda row: "matching" if row.matching else "separate", "text"),
+    Column("best", kind="count"),
+    Column("median", lambda row: f"{row.median:g}"),
+    Column("worst", kind="count"),
+    Column("of sets", "sets", "count"),
+)
+_COVERAGE_COLUMNS = (
+    Column("data", kind="name"),
+    Column("mean", kind="share"),
+    Column("least", lambda row: min(row.systems.values()), "share"),
+    Column("most", lambda row: max(row.systems.values()), "share"),
+    Column("systems", lambda row: len(row.systems), "count"),
+)
 
 
 def replay_protocols(
     data: DataLike | Sequence[DataLike],
-    budget: float | str = "30%",
+    budget: float | str = DEFAULT_BUDGET,
     *,
     human: str | None = None,
     scores: Sequence[str] | None = None,
@@ -132,8 +165,7 @@ def replay_protocols(
     ('segments', 1)
     """
     sets = number_duplicates(as_evalsets(data))
-    if runs < 1:
-        raise OptionError(f"runs is {runs}; choose at least 1")
+    at_least("runs", runs, 1)
     names = _choose_scores(sets, human, scores)
     coverage = [_compute_coverage(evalset, human) for evalset in sets]
     budgets = [_resolve_budget(budget, *pair) for pair in zip(sets, coverage, strict=True)]

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, get_args
 from uuid import uuid4
 
 import numpy as np
@@ -271,7 +271,8 @@ def estimate_outcome(
     )
 
 
-INTERVALS = ("t", "hoeffding", "bernstein")
+Interval = Literal["t", "hoeffding", "bernstein"]
+INTERVALS = get_args(Interval)
 
 
 def _compute_intervals(stage: ReplaySet, found: Inference) -> tuple[FloatArray, FloatArray | None]:

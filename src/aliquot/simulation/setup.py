@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from aliquot.core.evalset import EvalSet
+from aliquot.core.memory import MAX_DRAWS
 from aliquot.core.registry import RegistryEntry, Spec, bind_parameters, parse_spec, split_specs, split_top_level
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.estimate import auto_estimator
@@ -18,6 +19,7 @@ from aliquot.estimation.proxies import usable
 from aliquot.sampling.item_scores import metric_scores, select_metrics
 from aliquot.sampling.methods import all_methods, check_needs, find_method, resolve_spec
 from aliquot.sampling.policies import check_policy
+from aliquot.validation import between
 
 # -- A past campaign as a finite population: the items that people judged for all systems, whose truth is known ------
 
@@ -76,6 +78,11 @@ def _find_human_score(data: EvalSet, human: str | None) -> str:
     if name not in data.scores:
         raise unknown_name(f"human score of {data.name}", name, data.scores)
     return name
+
+
+def validate_repeats(repeats: int) -> None:
+    """Refuse numbers of replays that give no Monte Carlo error, or need more memory than there is."""
+    between("repeats", repeats, 2, MAX_DRAWS, remedy=f"give 2 to {MAX_DRAWS}; 100 is usual, 1000 is precise")
 
 
 def number_duplicates(sets: Sequence[EvalSet]) -> list[EvalSet]:

@@ -1,10 +1,10 @@
-"""What `simulate` gives: a cell for each set, method, budget and measure, a verdict for each method, one signature."""
+"""`simulate`: replay past campaigns as if only a budget of items had been judged, and compare with the truth."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
@@ -12,15 +12,14 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.special import stdtrit
 
 from aliquot.core import memory
 from aliquot.core.columns import group_codes
 from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_tasks
 from aliquot.core.progress import Progress, ProgressLike, resolve_progress
-from aliquot.core.result import Result, make_signature
-from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.core.result import make_signature
+from aliquot.errors import DataError, OptionError
 from aliquot.estimation.intervals import check_level
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.io.journal import Journal, open_journal
@@ -36,6 +35,7 @@ from aliquot.simulation.replay import (
     estimate_outcome,
     replay_allocation,
 )
+from aliquot.simulation.result import Simulation
 from aliquot.simulation.setup import (
     BASELINE,
     DEFAULT_BUDGETS,
@@ -49,78 +49,11 @@ from aliquot.simulation.setup import (
     parse_methods,
     resolve_method,
     validate_method,
+    validate_repeats,
 )
-from aliquot.simulation.summary import MethodSummary, summarise_methods
+from aliquot.simulation.summary import summarise_methods
 from aliquot.simulation.units import SLOW_REPEAT_DIVISOR, ReplayCell, ReplayUnit, name_errors, run_unit, validate_crowd
-
-# -- What `simulate` gives: a cell for each set, method, budget and measure, a verdict for each method, one signature
-
-
-@dataclass(frozen=True, eq=False)
-class Simulation(Result):
-    """The result of `simulate`."""
-
-    # mean and standard error of every measure; budgets that were not asked for serve the parity
-    cells: tuple[ReplayCell, ...]
-    rows: tuple[MethodSummary, ...]  # each method against random, over the budgets
-    notes: tuple[str, ...]  # what a reader should know
-    signature: str
-    cost: str | None = None  # what budgets are shares of; None for items
-    money_per_item: float = math.nan  # what judging an item costs, all its outputs; NaN where nobody said
-    currency: str = "EUR"
-
-    def __repr__(self) -> str:
-        sets, methods = (len({getattr(cell, name) for cell in self.cells}) for name in ("data", "method"))
-        return f"Simulation({methods} method{'s'[: methods != 1]} on {sets} set{'s'[: sets != 1]})"
-
-    def row(self, method: str, measure: str, data: str | None = None) -> MethodSummary:
-        """Return one verdict; `data` may be left out where there is one set.
-
-        The mean over several sets has data="(all sets)".
-        """
-        for name, value in (("method", method), ("measure", measure)):
-            known = list(dict.fromkeys(getattr(row, name) for row in self.rows))
-            if value not in known:
-                raise unknown_name(name, value, known)
-        found = [row for row in self.rows if (row.method, row.measure) == (method, measure)]
-        if data is None:
-            return found[-1]
-        for row in found:
-            if row.data == data:
-                return row
-        raise unknown_name("set", data, [row.data for row in found])
-
-    def to_frame(self) -> pl.DataFrame:
-        """One row for each set, method, budget asked for and measure, with 95% t intervals of the mean."""
-        return pl.DataFrame([_add_interval(cell) for cell in self.cells if cell.asked])
-
-    def summary_frame(self) -> pl.DataFrame:
-        """One row for each set, method and measure."""
-        return pl.DataFrame([vars(row) for row in self.rows])
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `simulate --json`; undefined numbers and a parity never reached are null."""
-        return {
-            "verdict": self.verdict,
-            "cells": [_plain(_add_interval(cell)) for cell in self.cells if cell.asked],
-            "summary": [_plain(vars(row)) for row in self.rows],
-            "notes": list(self.notes),
-            "signature": self.signature,
-        }
-
-
-def _add_interval(cell: ReplayCell) -> dict[str, Any]:
-    half = float(stdtrit(cell.repeats - 1, 0.975)) * cell.error if cell.repeats > 1 else 0.0
-    row = {name: value for name, value in vars(cell).items() if name != "asked"}
-    return row | {"low": cell.value - half, "high": cell.value + half}
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-
-
-# -- `simulate`: replay past campaigns as if only a budget of items had been judged, and compare with the truth ------
-
+from aliquot.validation import above, at_least, invalid, one_of
 
 DEFAULT_METHODS = ("random", "auto")
 MIN_BASELINE_REPEATS = 100
@@ -247,7 +180,7 @@ def simulate(
     if chosen is not None:
         cells = [cell for cell in cells if cell.measure in chosen]
         rows = [row for row in rows if row.measure in chosen]
-    return Simulation(tuple(cells), tuple(rows), tuple(notes), line, cost, money, currency)
+    return Simulation(tuple(cells), tuple(rows), tuple(notes), line, cost, money, currency, tuple(chosen or ()))
 
 
 def _join_values(values: Any) -> str:
@@ -258,24 +191,18 @@ def _join_values(values: Any) -> str:
 def _validate_arguments(sets: Sequence[Any], repeats: Any, unit: str, test: str, level: float, seed: Any) -> None:
     if not sets:
         raise OptionError("no data to replay; give at least one past campaign")
-    for name, number in (("--repeats", repeats), ("seed", seed)):
-        if not isinstance(number, Integral):
-            raise OptionError(f"{name} is {number!r}; give a whole number, so that the run can be repeated and resumed")
-    if repeats < 2:
-        raise OptionError(f"--repeats {repeats}: choose at least 2, or there is no error of the mean; 100 is usual")
-    for kind, value, known in (("unit", unit, UNITS), ("test", test, TESTS)):
-        if value not in known:
-            raise unknown_name(kind, value, known)
-    if repeats > memory.MAX_DRAWS:
-        raise OptionError(f"--repeats {repeats}: choose at most {memory.MAX_DRAWS}; 100 is usual, 1000 is precise")
+    for name, count in (("repeats", repeats), ("seed", seed)):
+        if not isinstance(count, Integral):
+            raise invalid(name, count, "give a whole number, so that the run can be repeated and resumed")
+    validate_repeats(repeats)
+    one_of("unit", unit, UNITS)
+    one_of("test", test, TESTS)
     check_level(level)
-    if seed < 0:
-        raise OptionError(f"seed is {seed}; choose 0 or more")
+    at_least("seed", seed, 0)
 
 
 def _validate_interval(interval: str, value_range: tuple[float, float] | None) -> None:
-    if interval not in INTERVALS:
-        raise unknown_name("interval", interval, INTERVALS)
+    one_of("interval", interval, INTERVALS)
     if value_range is not None and not value_range[0] < value_range[1]:
         raise OptionError(
             f"`value_range` is {value_range[0]},{value_range[1]}; the lower end must be below the upper one"
@@ -286,9 +213,9 @@ def _validate_interval(interval: str, value_range: tuple[float, float] | None) -
 
 def _compute_money_per_item(seconds: float | None, hourly: float | None) -> float:
     """What judging an item costs; NaN where time or money is not given."""
-    for name, value in (("--seconds-per-item", seconds), ("--hourly", hourly)):
-        if value is not None and not (math.isfinite(value) and value > 0):
-            raise OptionError(f"{name} is {value:g}; give a number above 0")
+    for name, value in (("seconds_per_item", seconds), ("hourly", hourly)):
+        if value is not None:
+            above(name, value, 0)
     if hourly is not None and seconds is None:
         raise OptionError("`hourly` needs `seconds_per_item`, the time for all outputs of an item")
     return math.nan if seconds is None or hourly is None else seconds / 3600 * hourly

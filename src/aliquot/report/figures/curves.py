@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from aliquot.metric_eval.metric_errors import ErrorCurvePoint, Worth
     from aliquot.metric_eval.metrics import MetricReport
     from aliquot.planning.result import CampaignPlan
-    from aliquot.simulation.simulate import Simulation
+    from aliquot.simulation.result import Simulation
     from aliquot.simulation.units import ReplayCell
 
 # -- A replay: a measure against the budget, a line for each method, a band for random -------------------------------
