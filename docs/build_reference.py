@@ -49,7 +49,7 @@ def help_of(arguments: list[str]) -> tuple[str, dict[str, list[str]]]:
 def cli_page() -> str:
     """Return the page of all commands; options that most of them have are described once."""
     commands = [[verb, *name] for verb in VERBS for name in [[], *([name] for name in subcommands(verb))]]
-    helps = [help_of(command) for command in commands]
+    helps = [help_of(" ".join(command).split()) for command in commands]
     counts = Counter(
         _words(row) for _, panels in helps for rows in panels.values() for row in rows if row.startswith("-")
     )

@@ -46,8 +46,6 @@ WRITES = {
         "--plot",
         "{}.svg",
     ),
-    "plan power -o": ("plan", "power", "--difference", "1", "--sd", "25", "-o", "{}.json"),
-    "plan adaptive -o": ("plan", "adaptive", "data.jsonl", "--replays", "2", "--jobs", "1", "-o", "{}.json"),
     "learn -o": ("learn", "data.jsonl", "-o", "{}.alm"),
     "select -o": ("select", "data.jsonl", "--budget", "5", "-o", "{}.jsonl"),
     "select -o of --add-to": (

@@ -170,8 +170,8 @@ def test_options_reach_the_library(replayed):
         "5",
         "--human",
         "metricB",
-        "--exclude",
-        "sys4",
+        "--read",
+        "exclude=sys4",
     )
     for part in ("cost:price", "test:permutation", "level:0.9", "parity:no", "seed:5", "human:metricB"):
         assert part in said.out

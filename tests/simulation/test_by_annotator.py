@@ -123,6 +123,6 @@ def test_scores_outside_the_range_are_noted_once(study):
     least = float(data.human_score().min())
     given = {"interval": "hoeffding", "value_range": (least + 1, least + 5)}
     notes = study(data, ["segments+mean"], "30%", repeats=2, **given).notes
-    assert len([note for note in notes if "lies outside --range" in note and "width 4 is used" in note]) == 1
+    assert len([note for note in notes if "lies outside `value_range`" in note and "width 4 is used" in note]) == 1
     whole = study(data, ["segments+mean"], "30%", repeats=2, interval="hoeffding", value_range=(-1e6, 1e6)).notes
     assert not [note for note in whole if "outside" in note]

@@ -19,7 +19,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_in_order
 from aliquot.core.result import Result, frame_of, make_signature
 from aliquot.core.view import Column, View
-from aliquot.core.written import fixed
+from aliquot.core.written import format_fixed
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.meta import SHARES, parity, random_spa
@@ -96,7 +96,7 @@ class MetricQuality(Result):
 
 def _format_parity(cell: dict[str, Any]) -> str:
     missed = f" ({cell['missed']})" if cell["missed"] else ""
-    return ("-" if cell["parity"] is None else fixed(cell["parity"], 2)) + missed
+    return ("-" if cell["parity"] is None else format_fixed(cell["parity"], 2)) + missed
 
 
 def replay_metrics(

@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 
 from aliquot.core.result import Result, frame_of
 from aliquot.core.view import Column, View
-from aliquot.core.written import fixed, number
+from aliquot.core.written import format_fixed, format_number
 from aliquot.errors import unknown_name
 from aliquot.metric_eval.measures import MEASURES
 from aliquot.simulation.summary import MethodSummary
@@ -123,9 +123,9 @@ def _add_interval(cell: ReplayCell) -> dict[str, Any]:
 
 def _format_value(summaries: dict[str, MethodSummary], *, measure: str) -> str:
     summary = summaries[measure]
-    return number(summary.value) + SIGNS.get(summary.gain, " ")
+    return format_number(summary.value) + SIGNS.get(summary.gain, " ")
 
 
 def _format_parity(summaries: dict[str, MethodSummary], *, measure: str) -> str:
     summary = summaries[measure]
-    return f"not reached ({summary.missed})" if summary.missed else fixed(summary.parity, 2)
+    return f"not reached ({summary.missed})" if summary.missed else format_fixed(summary.parity, 2)
