@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from aliquot.core.conventions import list_domains, list_language_pairs, source_lengths, usable_metrics
 from aliquot.core.evalset import EvalSet
@@ -26,7 +25,7 @@ from aliquot.sampling.source_features import UNSEEN, FeatureVocabulary, dense_fe
 from aliquot.sampling.source_model import Trees, apply_trees, extract_trees
 from aliquot.sampling.text_methods import diversity
 from aliquot.sampling.text_vectors import NGRAMS, embed
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, is_constant
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, average_ranks, is_constant
 from aliquot.stats.correlation import kendall_with_target
 from aliquot.stats.irt import fit_irt
 from aliquot.stats.regression import (
@@ -111,7 +110,7 @@ def normal_scores(values: FloatArray) -> FloatArray:
     """
     present = np.isfinite(values)
     scaled = np.full(len(values), np.nan)
-    scaled[present] = ndtri((rankdata(values[present]) - 0.5) / max(1, present.sum()))
+    scaled[present] = ndtri((average_ranks(values[present]) - 0.5) / max(1, present.sum()))
     return scaled
 
 
@@ -376,7 +375,7 @@ def spearman(values: FloatArray, target: FloatArray) -> float:
     """Rank correlation; 0 where the prediction does not vary."""
     if is_constant(values) or is_constant(target):
         return 0.0
-    return float(np.corrcoef(rankdata(values), rankdata(target))[0, 1])
+    return float(np.corrcoef(average_ranks(values), average_ranks(target))[0, 1])
 
 
 def cross_validate(corpus: Corpus, seed: int) -> tuple[ModelCandidate, dict[str, dict[str, float]]]:

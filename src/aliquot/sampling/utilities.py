@@ -7,14 +7,13 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from scipy.stats import rankdata
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import parse_spec, strip_parentheses
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.sampling.item_scores import metric_scores, row_mean, row_variance, system_means
 from aliquot.sampling.methods import Subset, find_method, subset, translate_similarity, utility
-from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.arrays import FloatArray, IntArray, average_ranks
 from aliquot.stats.correlation import accuracy_with_target, kendall_with_target, spearman_with_target
 from aliquot.stats.irt import fisher_information, fit_irt
 from aliquot.stats.subset_search import best_random_subset, greedy_subset
@@ -138,7 +137,7 @@ def mixture(
         if metric is not None and "metric" in part.parameters:
             parameters.setdefault("metric", metric)
         values = part.run(evalset, parameters, rng=rng)
-        ranks += share * rankdata(np.where(np.isfinite(values), values, -np.inf))
+        ranks += share * average_ranks(np.where(np.isfinite(values), values, -np.inf))
     return ranks / float(shares.sum())
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from aliquot.metric_eval.measures import MEASURES, Parity, SampleMeasure, compute_parity, find_first_crossings
 from aliquot.simulation.setup import MIN_ITEMS
@@ -135,7 +135,7 @@ def _compute_half_width(curve: Curve, random: Curve) -> float:
     total = float(each.sum())
     if not total > 0:
         return total
-    return float(stats.t.ppf(_QUANTILE, total**2 / float((each**2 / degrees).sum())) * np.sqrt(total))
+    return float(stdtrit(total**2 / float((each**2 / degrees).sum()), _QUANTILE) * np.sqrt(total))
 
 
 def _judge_gain(gap: float, sure: float, measure: SampleMeasure, *, is_random: bool) -> str:
