@@ -25,7 +25,7 @@ from aliquot.collect.annotator_pages import Annotator
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.statements import decode, sql
 from aliquot.core.evalset import EvalSet
-from aliquot.estimation.estimate import Estimates
+from aliquot.estimation.estimate_result import Estimates
 from aliquot.simulation.adaptive import run_allocator
 
 PAGE = Path(__file__).parent.parent / "docs" / "evidence-people.md"

@@ -66,12 +66,8 @@ def _differences(one: Any, other: Any, where: str = "") -> Iterator[tuple[str, A
 
 
 def _spelling(value: Any) -> Any:
-    """A text in which options are parameters: verbs spell those that they have."""
-    return (
-        re.sub(r"`([a-z_]+)`|--([a-z-]+)", lambda match: (match[1] or match[2]).replace("-", "_"), value)
-        if isinstance(value, str)
-        else value
-    )
+    """A text without the marks of parameters (`target=given`) and options (--target given)."""
+    return re.sub(r"`|--", "", value).translate(str.maketrans("-=", "_ ")) if isinstance(value, str) else value
 
 
 def _document(call: Call, *arguments: object, or_none: bool = False) -> Any:

@@ -16,7 +16,7 @@ from scipy import stats
 
 import aliquot
 from aliquot import AliquotError, AliquotWarning, EvalSet, Judgments, Selection
-from aliquot.estimation.estimate import Estimates
+from aliquot.estimation.estimate_result import Estimates
 from aliquot.estimation.inputs import Mismatch
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.confidence_sequences import betting_sequence

@@ -16,7 +16,7 @@ import aliquot
 from aliquot import EvalSet, Selection
 from aliquot.core.evalset import take_rows, take_systems
 from aliquot.core.registry import parse_spec
-from aliquot.estimation.estimate import Estimates
+from aliquot.estimation.estimate_result import Estimates
 from aliquot.estimation.estimators import cross_fitted_neighbours, estimators, run_estimator
 from aliquot.estimation.proxies import standard_metric
 from aliquot.estimation.sample import Fitted, sample_of

@@ -14,7 +14,7 @@ from tests.planning.conftest import judged_only
 import aliquot
 from aliquot import EvalSet, synthetic
 from aliquot.errors import DataError, NameUnknownError, OptionError
-from aliquot.estimation.estimate import Estimates
+from aliquot.estimation.estimate_result import Estimates
 from aliquot.planning.plan_inputs import Pilot, pilot_sample
 from aliquot.planning.result import CampaignPlan
 from aliquot.simulation.setup import resolve_method

@@ -18,7 +18,7 @@ from aliquot.annotation.agreement_tables import make_table
 from aliquot.annotation.preference_result import Comparison, Position, SystemPreference
 from aliquot.core.selection import Selection
 from aliquot.core.verdict_words import PairTest
-from aliquot.estimation.estimate import Estimates, PairEstimate, SystemEstimate
+from aliquot.estimation.estimate_result import Estimates, PairEstimate, SystemEstimate
 from aliquot.estimation.notes import UNKNOWN_CHANCES
 from aliquot.estimation.picture import Picture
 from aliquot.estimation.sequential import Replay

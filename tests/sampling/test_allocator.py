@@ -18,7 +18,7 @@ import aliquot
 from aliquot import Allocator, EvalSet, Judgments
 from aliquot.core.evalset import take_rows
 from aliquot.errors import AliquotError, AliquotWarning
-from aliquot.estimation.estimate import Estimates
+from aliquot.estimation.estimate_result import Estimates
 from aliquot.sampling.allocator_inputs import Ask
 
 DATA = aliquot.synthetic(items=60, systems=4, seed=2)

@@ -19,7 +19,7 @@ from aliquot.errors import OptionError
 from aliquot.io.writing import is_stream, require_parent_folder
 
 if TYPE_CHECKING:  # `aliquot.estimate` and the other public names import their rooms when they are called
-    from aliquot.estimation.estimate import Estimates
+    from aliquot.estimation.estimate_result import Estimates
     from aliquot.simulation.examples import CampaignExample
 
 app = typer.Typer()

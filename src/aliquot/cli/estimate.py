@@ -14,7 +14,8 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.selection import Selection
 from aliquot.errors import LeftOutWarning, OptionError
-from aliquot.estimation.estimate import Estimates, estimate
+from aliquot.estimation.estimate import estimate
+from aliquot.estimation.estimate_result import Estimates
 from aliquot.estimation.notes import UNKNOWN_CHANCES
 from aliquot.estimation.sequential import sequential as replay_in_time
 from aliquot.io.writing import resolve_ending

@@ -23,7 +23,8 @@ from aliquot.core.judgments import Judgments
 from aliquot.core.result import Result
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotError, AliquotWarning
-from aliquot.estimation.estimate import Estimates, estimate
+from aliquot.estimation.estimate import estimate
+from aliquot.estimation.estimate_result import Estimates
 from aliquot.estimation.inputs import with_judgments
 from aliquot.estimation.monitor import Monitor
 from aliquot.estimation.picture import PairState, Picture, Question

@@ -9,7 +9,7 @@ from aliquot.core.view import Column, View
 from aliquot.core.written import format_percent
 
 if TYPE_CHECKING:
-    from aliquot.estimation.estimate import Estimates
+    from aliquot.estimation.estimate_result import Estimates
 
 _TARGETS = {
     "testset": "this test set, judged by {people}",

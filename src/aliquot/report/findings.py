@@ -26,7 +26,8 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotError, AliquotWarning, DataError, OptionError
-from aliquot.estimation.estimate import Estimates, estimate
+from aliquot.estimation.estimate import estimate
+from aliquot.estimation.estimate_result import Estimates
 from aliquot.estimation.inputs import Mismatch, of_criterion, score_of_criterion, warn_left_out, with_judgments
 from aliquot.io.files import read_bytes
 from aliquot.io.formats.table_files import read_frame, stack_tables, to_polars

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # a result's own room is loaded already; the others would onl
     from aliquot.annotation.combine import Combined
     from aliquot.annotation.preference_result import Comparison, SystemPreference
     from aliquot.core.selection import Selection
-    from aliquot.estimation.estimate import Estimates, SystemEstimate
+    from aliquot.estimation.estimate_result import Estimates, SystemEstimate
     from aliquot.estimation.sequential import Replay
     from aliquot.planning.adaptive import AdaptivePlan
     from aliquot.planning.power import PowerPlan

@@ -25,7 +25,8 @@ from aliquot.core.registry import parse_spec
 from aliquot.core.result import make_signature
 from aliquot.core.selection import Design, Selection
 from aliquot.errors import AliquotError, AliquotWarning, DataError, OptionError, unknown_name
-from aliquot.estimation.estimate import Estimates, estimate
+from aliquot.estimation.estimate import estimate
+from aliquot.estimation.estimate_result import Estimates
 from aliquot.estimation.inputs import with_judgments
 from aliquot.estimation.monitor import Monitor
 from aliquot.estimation.picture import Picture

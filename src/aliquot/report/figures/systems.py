@@ -11,7 +11,7 @@ import numpy as np
 from aliquot.annotation.preference_result import Comparison
 from aliquot.core import escape
 from aliquot.errors import DataError
-from aliquot.estimation.estimate import Estimates
+from aliquot.estimation.estimate_result import Estimates
 from aliquot.report.figures.style import COLOURS, GREY, new_figure, shorten_label, wrap_title
 from aliquot.stats.arrays import FloatArray
 
