@@ -16,7 +16,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import GroupKFold
 
 from aliquot.core.evalset import EvalSet
-from aliquot.estimation.proxies import rich_proxies, usable
+from aliquot.estimation.proxies import rich_proxies, select_proxies
 from aliquot.stats.arrays import FloatArray, IntArray
 
 FOLDS = 5
@@ -49,7 +49,7 @@ def left_by_prediction(data: EvalSet, scores: FloatArray) -> FloatArray:
     """Scores less the better of two predictions of items that were not learned from, centred by system."""
     items, systems = scores.shape
     texts = data.outputs is not None
-    features = rich_proxies(data, usable(data, None), np.arange(items), texts=texts).judged
+    features = rich_proxies(data, select_proxies(data, None), np.arange(items), texts=texts).judged
     features = features / np.maximum(features.std(axis=(0, 1)), 1e-9)
     flat = features.reshape(items * systems, -1)
     of_item = np.repeat(features.mean(axis=1), systems, axis=0)

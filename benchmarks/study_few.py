@@ -19,7 +19,7 @@ from campaigns import CAMPAIGNS, Campaign
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import parse_spec
-from aliquot.estimation.past import with_past
+from aliquot.estimation.past import add_past_prediction
 from aliquot.estimation.pipeline import infer
 from aliquot.estimation.sample import Sample
 from aliquot.sampling.designs import pps
@@ -76,7 +76,7 @@ def drawn(data: EvalSet, n: int, seed: int) -> Sample:
 def errors(data: EvalSet, past: Sequence[EvalSet], n: int, repeats: int) -> dict[str, FloatArray]:
     """Mean absolute error of the systems' means, a row a replay."""
     truth = data.human_score(None).mean(axis=0)
-    prior = with_past(drawn(data, n, 0), past).prior
+    prior = add_past_prediction(drawn(data, n, 0), past).prior
     found: dict[str, list[float]] = {name: [] for name in METHODS}
     for repeat in range(repeats):
         sample = drawn(data, n, 1000 + repeat)

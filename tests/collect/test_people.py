@@ -25,7 +25,7 @@ from aliquot.collect.protocols import Payment, load_protocol
 from aliquot.collect.statements import sql
 from aliquot.core.judgments import MODEL
 from aliquot.errors import AliquotError, AliquotWarning, FormatError, OptionError
-from aliquot.estimation.inputs import with_judgments
+from aliquot.estimation.inputs import attach_judgments
 
 SMALL = aliquot.synthetic(items=6, systems=2, seed=2, document_length=2, annotators=0)
 ACTIONS = (
@@ -272,7 +272,7 @@ def test_an_excluded_judge_model_is_no_metric(make):
     def metrics() -> list[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AliquotWarning)  # that judgments are left out
-            return with_judgments(campaign.data, campaign.judgments(), None)[0].metrics
+            return attach_judgments(campaign.data, campaign.judgments(), None)[0].metrics
 
     assert "judge:gpt" in metrics()
     act(campaign, "exclude", "gpt")

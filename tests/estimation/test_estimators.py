@@ -17,9 +17,9 @@ from aliquot import EvalSet, Selection
 from aliquot.core.evalset import take_rows, take_systems
 from aliquot.core.registry import parse_spec
 from aliquot.estimation.estimate_result import Estimates
-from aliquot.estimation.estimators import cross_fitted_neighbours, estimators, run_estimator
-from aliquot.estimation.proxies import standard_metric
-from aliquot.estimation.sample import Fitted, sample_of
+from aliquot.estimation.estimators import cross_fitted_neighbours, list_estimators, run_estimator
+from aliquot.estimation.proxies import standardise_metric
+from aliquot.estimation.sample import Fitted, judged_sample
 from aliquot.stats.arrays import FloatArray, IntArray
 
 estimate_given = partial(aliquot.estimate, target="given")  # the mean of these very scores, whose truth is known
@@ -40,7 +40,7 @@ RANDOM = tuple(range(0, 60, 3))
 
 
 def fitted(data: EvalSet, spec: str, selection: Selection | None = None) -> Fitted:
-    return run_estimator(sample_of(data, selection=selection), parse_spec(spec))
+    return run_estimator(judged_sample(data, selection=selection), parse_spec(spec))
 
 
 def column(result: Estimates, name: str) -> dict[str, float]:
@@ -141,7 +141,7 @@ def test_greg_against_ppi_python_itself(tuned):
 def test_slopes_are_shared_by_systems(campaign):
     """greg pools what cv learns system by system: one slope from all outputs, each system centred by itself."""
     data = campaign(judged=RANDOM)
-    y, z = data.scores["human"][list(RANDOM)], standard_metric(data, "m0")
+    y, z = data.scores["human"][list(RANDOM)], standardise_metric(data, "m0")
     x = z[list(RANDOM)]
     centred = x - x.mean(axis=0)
     slope = float((centred * (y - y.mean(axis=0))).sum() / (centred**2).sum())
@@ -232,11 +232,11 @@ def test_stratified_needs_something_to_stratify_by(campaign):
 
 def test_neighbours_of_an_item_do_not_know_its_own_score(campaign):
     data = campaign(judged=RANDOM)
-    stack = np.stack([standard_metric(data, name) for name in ("m0", "m1")], axis=2)
-    before = cross_fitted_neighbours(stack, sample_of(data), k=4)
+    stack = np.stack([standardise_metric(data, name) for name in ("m0", "m1")], axis=2)
+    before = cross_fitted_neighbours(stack, judged_sample(data), k=4)
     human = data.scores["human"].copy()
     human[6, 1] += 1000.0
-    after = cross_fitted_neighbours(stack, sample_of(data.with_score("human", human)), k=4)
+    after = cross_fitted_neighbours(stack, judged_sample(data.with_score("human", human)), k=4)
     moved = np.abs(after - before) > 1e-9
     assert not moved[6, 1]
     assert moved[:, 1].any()
@@ -247,8 +247,8 @@ def test_predictions_for_items_not_judged_are_those_of_scikit_learn(campaign):
     """One fold less than items: each judged item is predicted by all others; the rest by the mean of the folds."""
     rows = np.array([2, 9, 23, 40, 51])
     data = campaign(judged=rows, systems=1)
-    x, y = standard_metric(data, "m0"), data.scores["human"][rows, 0]
-    found = cross_fitted_neighbours(x[:, :, None], sample_of(data), k=2, folds=5)[:, 0]
+    x, y = standardise_metric(data, "m0"), data.scores["human"][rows, 0]
+    found = cross_fitted_neighbours(x[:, :, None], judged_sample(data), k=2, folds=5)[:, 0]
     guesses = np.array(
         [KNeighborsRegressor(2).fit(x[np.delete(rows, held)], np.delete(y, held)).predict(x) for held in range(5)]
     )
@@ -274,7 +274,7 @@ def test_paper_best_is_what_the_paper_prints(campaign):
     """Documents proportionally (equation 1), standardised predictions of neighbours, equation 3 with footnote 1."""
     rows = np.array([0, 1, 5, 7, 8, 20, 21, 22, 23, 24, 33, 41, 42, 58])
     data = campaign(systems=1, judged=rows, items=58 + 2)
-    x = np.column_stack([standard_metric(data, name)[:, 0] for name in ("m0", "m1")])
+    x = np.column_stack([standardise_metric(data, name)[:, 0] for name in ("m0", "m1")])
     y = data.scores["human"][rows, 0]
     guess = KNeighborsRegressor(5).fit(x[rows], y).predict(x)
     z = ((guess - guess.mean()) / guess.std())[rows]
@@ -405,7 +405,7 @@ def test_useless_metrics_hardly_hurt(campaign, metrics):
 
 
 def test_every_estimator_says_what_it_takes():
-    assert set(estimators()) == {
+    assert set(list_estimators()) == {
         "mean",
         "stratified",
         "greg",
@@ -415,7 +415,7 @@ def test_every_estimator_says_what_it_takes():
         "paper_best",
         "cv_published",
     }
-    for estimator in estimators().values():
+    for estimator in list_estimators().values():
         assert all(parameter.about for parameter in estimator.parameters.values()), estimator.name
 
 
@@ -461,7 +461,7 @@ def test_a_parameter_given_twice_is_written_as_a_spec(campaign):
 
 def test_the_unit_of_an_earlier_expectation_does_not_matter(campaign):
     """An expectation of earlier campaigns is trusted as a proxy of variance 1, whatever scale it is on."""
-    sample, truth = sample_of(campaign(judged=RANDOM)), campaign().scores["human"]
+    sample, truth = judged_sample(campaign(judged=RANDOM)), campaign().scores["human"]
     prior = truth / truth.std() + np.random.default_rng(0).normal(size=truth.shape)
     one, other = (run_estimator(replace(sample, prior=size * prior), parse_spec("greg")) for size in (1.0, 1000.0))
     assert one.values == pytest.approx(other.values)

@@ -10,8 +10,8 @@ import pytest
 
 import aliquot
 from aliquot import EvalSet, Judgments
-from aliquot.estimation.inputs import _padded, at_scale, with_judgments
-from aliquot.estimation.sample import adaptive_sample, sample_of
+from aliquot.estimation.inputs import _pad_with_unknown_items, attach_judgments, rescale_scores
+from aliquot.estimation.sample import adaptive_sample, judged_sample
 from aliquot.estimation.targets import judging_noise
 
 NAMES = ["item", "system", "annotator", "value"]
@@ -25,9 +25,9 @@ def test_quality_is_the_mean_of_standardised_means_of_items():
         "n": np.array([[10.0, 10.0], [0.0, 40.0], [10.0, 10.0], [15.0, 25.0]]),
     }
     data = EvalSet(systems=("A", "B"), scores=scores, human="human", items=pl.DataFrame({"id": range(4)}))
-    assert sample_of(data).quality == pytest.approx([-1.0, 0.0, 0.0, 1.0])
+    assert judged_sample(data).quality == pytest.approx([-1.0, 0.0, 0.0, 1.0])
     without = EvalSet(systems=("A", "B"), scores={"human": np.ones((4, 2))}, human="human", items=data.items)
-    assert sample_of(without).quality is None
+    assert judged_sample(without).quality is None
 
 
 @pytest.mark.parametrize(
@@ -48,13 +48,13 @@ def test_severities_need_three_judgments_of_a_system_and_two_annotators(left_out
     ]
     empty = EvalSet(systems=("A", "B"), scores={"m": np.ones((3, 2))}, items=pl.DataFrame({"id": range(3)}))
     table = pl.DataFrame(rows[left_out:], schema=NAMES, orient="row")
-    noise = judging_noise(with_judgments(empty, Judgments(table))[0], "human")
+    noise = judging_noise(attach_judgments(empty, Judgments(table))[0], "human")
     assert noise.shares.shape == (people, 2)
     if people:  # x judged two of A's three outputs and one of B's
         assert noise.shares == pytest.approx(np.array([[2, 1], [1, 2]]) / 3)
         assert noise.severity > 1
     one = table.with_columns(annotator=pl.lit("x"))
-    assert judging_noise(with_judgments(empty, Judgments(one))[0], "human").shares.shape == (0, 2)
+    assert judging_noise(attach_judgments(empty, Judgments(one))[0], "human").shares.shape == (0, 2)
 
 
 def test_cells_of_a_policy_count_by_their_own_probability():
@@ -79,7 +79,7 @@ def test_people_and_extreme_metrics_are_put_on_their_scale():
     data = EvalSet(
         systems=("A",), scores=scores, human="human", items=pl.DataFrame({"id": range(2)}), judgments=Judgments(table)
     )
-    found = at_scale(data, 1e170)
+    found = rescale_scores(data, 1e170)
     assert {name: values[0, 0] for name, values in found.scores.items()} == pytest.approx(
         {"human": 3.0, "big": 5.0, "usual": 7.0}
     )
@@ -122,12 +122,12 @@ def test_who_may_be_the_best():
 
 def test_items_of_a_pool_that_the_data_lack_have_ids_of_their_own():
     items = pl.DataFrame({"id": [3, 7], "document": ["d", "e"], "domain": ["news", "news"]})
-    padded = _padded(EvalSet(items, ("A",), scores={"human": np.ones((2, 1))}, human="human"), 2)
+    padded = _pad_with_unknown_items(EvalSet(items, ("A",), scores={"human": np.ones((2, 1))}, human="human"), 2)
     assert list(padded.ids) == [3, 7, 8, 9]
     assert padded.items["document"].to_list() == ["d", "e", None, None]
     assert "domain" not in padded.items.columns
     assert not padded.scores
-    named = _padded(EvalSet(items.with_columns(id=pl.Series(["x", "y"])), ("A",)), 1)
+    named = _pad_with_unknown_items(EvalSet(items.with_columns(id=pl.Series(["x", "y"])), ("A",)), 1)
     assert len(set(named.ids)) == 3
 
 

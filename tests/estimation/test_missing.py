@@ -8,7 +8,7 @@ import pytest
 
 from aliquot import EvalSet, Judgments, estimate, select
 from aliquot.errors import DataError, NameUnknownError
-from aliquot.estimation.inputs import of_criterion
+from aliquot.estimation.inputs import select_criterion
 
 
 def with_gaps(data: EvalSet, gaps: np.ndarray) -> EvalSet:
@@ -118,7 +118,7 @@ def test_an_unknown_criterion(judged):
 def test_one_criterion_needs_no_name(judged):
     _, judgments = judged
     only = Judgments(judgments.table.filter(pl.col("criterion") == "fluency"))
-    assert of_criterion(only, None) == only
+    assert select_criterion(only, None) == only
 
 
 def test_data_that_hold_their_criteria(judged):

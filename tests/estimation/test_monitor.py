@@ -14,10 +14,10 @@ from scipy import stats
 import aliquot
 from aliquot import AliquotError, Judgments, Monitor, save
 from aliquot.cli.main import run
-from aliquot.estimation.inputs import with_judgments
+from aliquot.estimation.inputs import attach_judgments
 from aliquot.estimation.picture import PairState, Picture
 from aliquot.estimation.running_sequences import Features
-from aliquot.estimation.sequential import replay
+from aliquot.estimation.sequential import replay_items
 from aliquot.estimation.targets import JudgingNoise, judging_noise
 from aliquot.stats.arrays import FloatArray, IntArray
 
@@ -369,7 +369,7 @@ def test_more_items_than_there_are():
 
 def test_replay_says_when_one_could_have_stopped():
     scores: dict[int | str, dict[str, float]] = {item: scores_of(row) for item, row in enumerate(clear())}
-    outcome = replay(Monitor(NAMES[:3], 100, value_range=(0, 1), noise=0.0), list(scores), scores)
+    outcome = replay_items(Monitor(NAMES[:3], 100, value_range=(0, 1), noise=0.0), list(scores), scores)
     assert outcome.stopped_after is not None
     assert [items for items, _ in outcome.path] == list(range(1, 101))
     decided = dict(outcome.path)
@@ -409,9 +409,9 @@ def test_the_command_replays_in_time_order(capsys, files):
     scores: dict[int | str, dict[str, float]] = {item: {} for item in order}
     for item, system, value in cells.iter_rows():
         scores[item][system] = value
-    noise = judging_noise(with_judgments(aliquot.load(files[0]), answers)[0], "human")
+    noise = judging_noise(attach_judgments(aliquot.load(files[0]), answers)[0], "human")
     assert noise.cell >= 0
-    expected = replay(Monitor(NAMES[:3], 80, value_range=(0, 100), noise=noise), order, scores)
+    expected = replay_items(Monitor(NAMES[:3], 80, value_range=(0, 100), noise=noise), order, scores)
     assert document["stopped_after"] == expected.stopped_after
     assert (document["best"], document["items"], document["judgments"]) == ("A", 80, 240)
     assert document["path"] == [{"items": items, "decided": decided} for items, decided in expected.path]

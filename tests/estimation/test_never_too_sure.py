@@ -17,9 +17,9 @@ import aliquot
 from aliquot.core.judgments import Judgments, merge_repeats
 from aliquot.core.registry import Spec
 from aliquot.errors import OptionError
-from aliquot.estimation.intervals import bounds
+from aliquot.estimation.intervals import compute_bounds
 from aliquot.estimation.pipeline import Inference, infer
-from aliquot.estimation.ranking import rank
+from aliquot.estimation.ranking import rank_systems
 from aliquot.estimation.sample import Sample
 from aliquot.estimation.scales import Scale, find_scale, scale_of_range
 from aliquot.stats.arrays import FloatArray
@@ -209,7 +209,7 @@ def test_coverage_of_pass_rates_and_their_differences(n, population, p, helped):
         latent = rng.normal(size=(population, 1)) + rng.normal(size=(population, 3))
         scores = (latent > stats.norm.ppf(1 - p) * np.sqrt(2)).astype(np.float64)
         metric = latent + rng.normal(size=latent.shape) if helped else None
-        limits = bounds(
+        limits = compute_bounds(
             "t", about(scores, rng.permutation(population)[:n], metric), level=0.95, value_range=None, seed=0
         )
         truth = scores.mean(axis=0)
@@ -225,7 +225,7 @@ def test_equal_pass_rates_are_rarely_called_different(n, p):
     rng = np.random.default_rng(n)
     inference = [about((rng.random((20 * n, 2)) < p).astype(float), np.arange(n)) for _ in range(150)]
     options: dict[str, Any] = {"test": "estimator", "rule": "any", "alpha": 0.05, "adjust": "bh", "seed": 0}
-    assert np.mean([rank(each, **options).cluster.max() > 1 for each in inference]) < 0.05 + 0.04
+    assert np.mean([rank_systems(each, **options).cluster.max() > 1 for each in inference]) < 0.05 + 0.04
 
 
 # -- equal systems ---------------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def test_equal_systems_share_one_cluster(systems, ragged):
         sample = Sample(population, rows, scores[rows], np.full(len(rows), 0.06), np.ones(len(rows)))
         inference = infer(sample, Spec("mean", {}))
         for rule in several:
-            ranking = rank(inference, test="estimator", rule=rule, alpha=0.05, adjust="bh", seed=0)
+            ranking = rank_systems(inference, test="estimator", rule=rule, alpha=0.05, adjust="bh", seed=0)
             several[rule] += ranking.cluster.max() > 1
     assert several["any"] / runs < 0.05 + 0.06
     if systems > 2:

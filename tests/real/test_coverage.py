@@ -21,7 +21,7 @@ import aliquot
 from aliquot import EvalSet
 from aliquot.core.registry import parse_spec
 from aliquot.estimation.pipeline import infer
-from aliquot.estimation.sample import Sample, sample_of
+from aliquot.estimation.sample import Sample, judged_sample
 from aliquot.sampling.methods import find_method
 from aliquot.stats.arrays import FloatArray
 
@@ -143,7 +143,7 @@ def test_what_is_measured_is_what_estimate_reports():
     chosen = aliquot.select(data, "pps", 50, seed=1)
     result = estimate_given(data, selection=chosen)
     low = np.array([result[name].low for name in data.systems])
-    sample = sample_of(data, selection=chosen)
+    sample = judged_sample(data, selection=chosen)
     inside, outside = low + 1e-6, low - 1e-6
     assert holding(sample, "greg", inside) == 1.0
     assert holding(sample, "greg", outside) == 0.0

@@ -17,7 +17,7 @@ import pytest
 import aliquot
 from aliquot import AliquotWarning, EvalSet
 from aliquot.core.registry import parse_spec
-from aliquot.estimation.past import with_past
+from aliquot.estimation.past import add_past_prediction
 from aliquot.estimation.pipeline import infer
 from aliquot.estimation.sample import Sample
 from aliquot.sampling.designs import pps
@@ -47,7 +47,7 @@ def drawn(data: EvalSet, n: int, seed: int) -> Sample:
 
 def errors(data: EvalSet, method: str, n: int, past: Sequence[EvalSet] = (), repeats: int = 40) -> float:
     """Mean absolute error of the systems' means."""
-    prior: FloatArray | None = with_past(drawn(data, n, 0), past).prior
+    prior: FloatArray | None = add_past_prediction(drawn(data, n, 0), past).prior
     truth, spec = data.human_score().mean(axis=0), parse_spec(method)
     samples = (replace(drawn(data, n, 100 + seed), prior=prior) for seed in range(repeats))
     return float(np.mean([np.abs(infer(sample, spec).values - truth).mean() for sample in samples]))

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import aliquot
 from aliquot import EvalSet
 from aliquot.core.registry import parse_spec
-from aliquot.estimation.estimators import greg, multilevel
+from aliquot.estimation.estimators import estimate_greg, estimate_multilevel
 from aliquot.estimation.pipeline import Inference, infer
 from aliquot.estimation.ranking import full_p
-from aliquot.estimation.sample import Sample, sample_of
+from aliquot.estimation.sample import Sample, judged_sample
 from aliquot.stats.pairwise import analytic_p
 
 estimate_given = partial(aliquot.estimate, target="given")  # the mean of these very scores, whose truth is known
@@ -41,7 +41,7 @@ def world(items: int = 300, systems: int = 8, *, own: float = 0.0, metric: float
 
 def sample(data: EvalSet, n: int = 40, seed: int = 0) -> Sample:
     chosen = aliquot.select(data, "segments", budget=n, seed=seed)
-    return sample_of(data, selection=chosen)
+    return judged_sample(data, selection=chosen)
 
 
 # -- what it is ----------------------------------------------------------------------------------------------------
@@ -61,14 +61,14 @@ def test_means_are_called_biased_and_the_share_is_told():
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 1000), st.integers(5, 120), st.floats(0, 2), st.floats(0, 1))
 def test_the_share_lies_between_0_and_1(seed, n, own, metric):
-    fitted = multilevel(sample(world(150, 6, own=own, metric=metric, seed=seed), n))
+    fitted = estimate_multilevel(sample(world(150, 6, own=own, metric=metric, seed=seed), n))
     assert 0.0 <= fitted.details["share"] <= 1.0
 
 
 def test_a_common_shift_of_all_scores_shifts_the_estimates():
     data = world(own=0.3)
     moved = data.with_score("human", data.scores["human"] + 70.0)
-    first, second = multilevel(sample(data)), multilevel(sample(moved))
+    first, second = estimate_multilevel(sample(data)), estimate_multilevel(sample(moved))
     np.testing.assert_allclose(second.values, first.values + 70.0, atol=1e-8)
     np.testing.assert_allclose(second.z, first.z, atol=1e-9)
     assert second.details["share"] == pytest.approx(first.details["share"])
@@ -77,14 +77,14 @@ def test_a_common_shift_of_all_scores_shifts_the_estimates():
 def test_it_is_greg_where_nothing_is_uncertain():
     data = world(120)
     everything = sample(data, 120)
-    np.testing.assert_allclose(multilevel(everything).values, greg(everything).values)
-    assert multilevel(everything).details["share"] == 1.0
-    np.testing.assert_allclose(multilevel(everything).values, data.scores["human"].mean(axis=0))
+    np.testing.assert_allclose(estimate_multilevel(everything).values, estimate_greg(everything).values)
+    assert estimate_multilevel(everything).details["share"] == 1.0
+    np.testing.assert_allclose(estimate_multilevel(everything).values, data.scores["human"].mean(axis=0))
 
 
 def test_it_lies_between_greg_and_what_metrics_expect():
     drawn = sample(world(own=0.2))
-    plain, fitted = greg(drawn), multilevel(drawn)
+    plain, fitted = estimate_greg(drawn), estimate_multilevel(drawn)
     assert plain.foreseen is not None
     share = fitted.details["share"]
     expected = plain.foreseen + (plain.values - plain.foreseen).mean()
@@ -101,9 +101,9 @@ def test_few_systems_or_no_metrics_leave_it_unbiased():
     result = estimate_given(few, "multilevel", selection=aliquot.select(few, "segments", budget=40, seed=1))
     assert result.unbiased
     assert "fewer than 4 systems" in " ".join(result.notes)
-    np.testing.assert_allclose(multilevel(sample(few)).values, greg(sample(few)).values)
+    np.testing.assert_allclose(estimate_multilevel(sample(few)).values, estimate_greg(sample(few)).values)
     bare = replace(world(), scores={"human": world().scores["human"]})
-    np.testing.assert_allclose(multilevel(sample(bare)).values, sample(bare).scores.mean(axis=0))
+    np.testing.assert_allclose(estimate_multilevel(sample(bare)).values, sample(bare).scores.mean(axis=0))
     assert estimate_given(bare, "multilevel", selection=aliquot.select(bare, "segments", budget=40)).unbiased
 
 
@@ -136,9 +136,9 @@ def test_where_metrics_know_nothing_little_is_lost(measure):
 def test_where_metrics_are_wrong_about_systems_it_finds_out():
     """Systems differ by far more than the metric knows: nearly everything that is seen of them is kept."""
     data = world(own=1.5, seed=6)
-    shares = [multilevel(sample(data, 40, seed)).details["share"] for seed in range(10)]
+    shares = [estimate_multilevel(sample(data, 40, seed)).details["share"] for seed in range(10)]
     assert np.mean(shares) > 0.9
-    agreeing = [multilevel(sample(world(seed=6), 40, seed)).details["share"] for seed in range(10)]
+    agreeing = [estimate_multilevel(sample(world(seed=6), 40, seed)).details["share"] for seed in range(10)]
     assert np.mean(agreeing) < 0.5
 
 
@@ -159,8 +159,8 @@ def test_full_set_significance_is_the_same_from_estimate_and_from_its_parts():
 def test_greg_and_multilevel_expect_the_same_of_the_full_set():
     """Both draw towards what metrics expect, once: greg for the prediction only, multilevel already in its values."""
     drawn = sample(world(own=0.3))
-    errors = drawn.errors(greg(drawn))
-    tables = [full_p(Inference(drawn, fitted, errors)) for fitted in (greg(drawn), multilevel(drawn))]
+    errors = drawn.errors(estimate_greg(drawn))
+    tables = [full_p(Inference(drawn, fitted, errors)) for fitted in (estimate_greg(drawn), estimate_multilevel(drawn))]
     np.testing.assert_allclose(tables[0], tables[1])
 
 

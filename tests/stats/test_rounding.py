@@ -10,7 +10,7 @@ import pytest
 import aliquot
 from aliquot.core.registry import parse_spec
 from aliquot.estimation.pipeline import infer
-from aliquot.estimation.proxies import usable
+from aliquot.estimation.proxies import select_proxies
 from aliquot.estimation.ranking import full_p
 from aliquot.estimation.sample import Sample
 from aliquot.stats.arrays import (
@@ -132,7 +132,7 @@ def test_a_metric_that_is_constant_but_for_rounding_is_left_out():
     data = aliquot.synthetic(items=30, systems=3, seed=1)
     flat = data.with_score("flat", np.full((30, 3), 0.1))
     with pytest.warns(aliquot.AliquotWarning, match="'flat' is constant"):
-        assert usable(flat, ("flat",)) == []
+        assert select_proxies(flat, ("flat",)) == []
 
 
 def test_a_change_that_is_the_same_for_all_has_no_p():

@@ -25,12 +25,12 @@ from aliquot.core.selection import Selection
 from aliquot.errors import AliquotError, AliquotWarning
 from aliquot.estimation.estimate import estimate
 from aliquot.estimation.estimate_result import Estimates
-from aliquot.estimation.inputs import with_judgments
+from aliquot.estimation.inputs import attach_judgments
 from aliquot.estimation.monitor import Monitor
 from aliquot.estimation.picture import PairState, Picture, Question
-from aliquot.estimation.proxies import standard_metric, usable
+from aliquot.estimation.proxies import select_proxies, standardise_metric
 from aliquot.estimation.running_sequences import Features
-from aliquot.estimation.sequential import item_weights, noise_of_systems, time_order
+from aliquot.estimation.sequential import noise_of_systems, order_by_time, weigh_items
 from aliquot.estimation.targets import JudgingNoise
 
 _FEWEST = 2  # judged items of a system from which there is a standard error
@@ -205,14 +205,14 @@ def _watch(
     if len(systems) < 2:
         return None, None
     try:
-        weight, about = ({}, []) if selection is None else item_weights(selection)
-        evalset, _ = with_judgments(data, counted, selection, data.human)
+        weight, about = ({}, []) if selection is None else weigh_items(selection)
+        evalset, _ = attach_judgments(data, counted, selection, data.human)
     except AliquotError as error:
         notes.append(f"no intervals for every look: {error}")
         return None, None
     notes += about
     scores = evalset.human_score()
-    order, _ = time_order(evalset)
+    order, _ = order_by_time(evalset)
     row_of = {item: row for row, item in enumerate(evalset.ids)}
     monitor = Monitor(
         systems, data.n_items, question=question, alpha=alpha, kind="asymptotic", features=_features(data, systems)
@@ -234,7 +234,7 @@ def _noise(evalset: EvalSet, systems: Sequence[str]) -> JudgingNoise:
 
 def _features(data: EvalSet, systems: Sequence[str]) -> Features | None:
     columns = [data.systems.index(name) for name in systems]
-    stack = [standard_metric(data, name)[:, columns] for name in usable(data, None)]
+    stack = [standardise_metric(data, name)[:, columns] for name in select_proxies(data, None)]
     return Features(tuple(data.ids), np.stack(stack, 2)) if stack else None
 
 

@@ -19,23 +19,23 @@ from aliquot.core.result import make_signature
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, unknown_name
 from aliquot.estimation.estimate_result import Estimates, PairEstimate, SystemEstimate
-from aliquot.estimation.estimators import mean
+from aliquot.estimation.estimators import estimate_mean
 from aliquot.estimation.inputs import (
     COPIES,
     REPEATS,
     Mismatch,
-    at_scale,
+    attach_judgments,
     criteria_note,
-    extreme_metrics,
-    judgments_at_scale,
-    of_criterion,
-    refuse,
-    require_known_of_pool,
-    scale_of,
-    score_of_criterion,
-    with_judgments,
+    has_extreme_metrics,
+    refuse_mismatches,
+    require_metrics_of_pool,
+    rescale_judgments,
+    rescale_scores,
+    score_divisor,
+    select_criterion,
+    use_criterion_score,
 )
-from aliquot.estimation.intervals import Bounds, bounds, check_level, cut_to_scale, refuse_outside
+from aliquot.estimation.intervals import Bounds, check_level, compute_bounds, cut_to_scale, refuse_outside
 from aliquot.estimation.missing import Missing, missing_cells, missing_notes, refuse_missing
 from aliquot.estimation.notes import (
     MODELS,
@@ -48,10 +48,10 @@ from aliquot.estimation.notes import (
     sampling_notes,
     scale_notes,
 )
-from aliquot.estimation.past import with_past
+from aliquot.estimation.past import add_past_prediction
 from aliquot.estimation.pipeline import Inference, infer
-from aliquot.estimation.ranking import Ranking, follow_exact_tests, rank
-from aliquot.estimation.sample import Fitted, Sample, proxy_correlation, sample_of
+from aliquot.estimation.ranking import Ranking, follow_exact_tests, rank_systems
+from aliquot.estimation.sample import Fitted, Sample, judged_sample, proxy_correlation
 from aliquot.estimation.scales import Scale, find_scale, scale_of_range
 from aliquot.estimation.targets import JudgingNoise, TargetVariance, check_target, judging_noise, target_variance
 from aliquot.io.inputs import (
@@ -66,9 +66,9 @@ from aliquot.io.inputs import (
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.multiple_testing import choose_adjustment
 
-DEFAULTS = {"means": "greg", "ranking": "multilevel"}
+AUTO_ESTIMATORS = {"means": "greg", "ranking": "multilevel"}
 """What `auto` and `auto:goal=ranking` stand for; docs/evidence.md gives the evidence."""
-WITH_PAST = "informed"
+AUTO_WITH_PAST = "informed"
 """What `auto` stands for with earlier campaigns."""
 
 
@@ -131,11 +131,14 @@ def estimate(
     ['sys1', 'sys2', 'sys3']
     """
     data = as_evalset(data)
-    apart = None if judgments is None else as_judgments(judgments)
-    size = scale_of(data, apart, human)
-    if size != 1.0 or extreme_metrics(data):
-        data, judgments = at_scale(data, size), None if apart is None else judgments_at_scale(apart, size)
-        found = estimate(
+    given_judgments = None if judgments is None else as_judgments(judgments)
+    divisor = score_divisor(data, given_judgments, human)
+    if divisor != 1.0 or has_extreme_metrics(data):
+        data, judgments = (
+            rescale_scores(data, divisor),
+            None if given_judgments is None else rescale_judgments(given_judgments, divisor),
+        )
+        rescaled = estimate(
             data,
             method,
             selection=selection,
@@ -144,7 +147,7 @@ def estimate(
             criterion=criterion,
             interval=interval,
             level=level,
-            value_range=None if value_range is None else (value_range[0] / size, value_range[1] / size),
+            value_range=None if value_range is None else (value_range[0] / divisor, value_range[1] / divisor),
             test=test,
             rule=rule,
             alpha=alpha,
@@ -155,17 +158,17 @@ def estimate(
             seed=seed,
             **parameters,
         )
-        return _times(found, size)
+        return _rescale_estimates(rescaled, divisor)
     selection = None if selection is None else as_selection(selection)
-    other_data = () if selection is None else selection.check(data, strict=strict)
+    selection_notes = () if selection is None else selection.check(data, strict=strict)
     mismatches: tuple[Mismatch, ...] = ()
-    if apart is not None:
-        made = of_criterion(apart, criterion, human)
-        data, mismatches = with_judgments(data, made, selection, human)
+    if given_judgments is not None:
+        made = select_criterion(given_judgments, criterion, human)
+        data, mismatches = attach_judgments(data, made, selection, human)
         if strict:
-            refuse(mismatches)
+            refuse_mismatches(mismatches)
     elif criterion is not None:
-        data = score_of_criterion(data, criterion, human)
+        data = use_criterion_score(data, criterion, human)
         human = data.human
     check_target(target)
     check_level(level)
@@ -179,18 +182,18 @@ def estimate(
         refuse_missing(missing)
     noise = JudgingNoise(np.nan) if target == "given" or name is None else judging_noise(data, name, selected)
     adjusted = target == "testset" and noise.unbalanced and spec.name != "mean"
-    sample = sample_of(noise.without_severity(data, name) if adjusted and name else data, human, selection)
-    require_known_of_pool(data, sample.evalset, spec)
-    raw = _quiet_sample(data, human, selection) if adjusted else sample
+    sample = judged_sample(noise.without_severity(data, name) if adjusted and name else data, human, selection)
+    require_metrics_of_pool(data, sample.evalset, spec)
+    raw = _sample_without_warnings(data, human, selection) if adjusted else sample
     if value_range is not None:
         refuse_outside(raw, value_range, interval)
-    question = _Question(target, noise, campaigns, _scale_of(raw, value_range, adjusted=adjusted))
+    question = _EstimationTask(target, noise, campaigns, _scale_of(raw, value_range, adjusted=adjusted))
     inference, goal = question.infer(sample, spec, adjusted=adjusted)
     fitted = inference.fitted
-    limits = _limits(inference, interval, adjust, level=level, value_range=value_range, seed=seed)
+    limits = _compute_limits(inference, interval, adjust, level=level, value_range=value_range, seed=seed)
     severity = f"{len(noise.shares)} annotators judged the systems in different shares: severity is adjusted for"
     notes = [
-        *other_data,
+        *selection_notes,
         *sampling_notes(sample, selection),
         *no_spread_notes(inference),
         *([] if value_range else scale_notes(inference, limits)),
@@ -204,7 +207,7 @@ def estimate(
         *criteria_note(data, name),
         *plausibility_notes(data, name),
     ]
-    compare = partial(rank, test=test, rule=rule, alpha=alpha, adjust=adjust, seed=seed)
+    compare = partial(rank_systems, test=test, rule=rule, alpha=alpha, adjust=adjust, seed=seed)
     ranking, before = compare(inference), None
     if adjusted or spec.name in MODELS:
         before = compare(question.infer(raw, spec if adjusted else Spec("mean", {}), adjusted=False)[0])
@@ -213,7 +216,7 @@ def estimate(
     systems = _system_rows(inference, limits, ranking, missing, plain)
     order = np.argsort(-np.nan_to_num(fitted.values, nan=-np.inf), kind="stable")
     return Estimates(
-        systems=tuple(systems[at] for at in order),
+        systems=tuple(systems[index] for index in order),
         pairs=_pair_rows(sample, fitted, limits, ranking, order),
         covariance=inference.whole_covariance,
         method=str(spec),
@@ -234,7 +237,7 @@ def estimate(
         signature=make_signature(
             f"estimate:{spec}",
             data,
-            selection=_drawn_by(selection),
+            selection=_describe_selection(selection),
             human=human,
             criterion=criterion,
             interval=interval,
@@ -245,14 +248,14 @@ def estimate(
             rule=None if rule == "any" else rule,
             adjust=None if adjust == "bh" or rule == "published" else adjust,
             target=None if target == "testset" else target,
-            past=_named(campaigns),
+            past=_join_fingerprints(campaigns),
             seed=seed,
         ),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Question:
+class _EstimationTask:
     """What the estimates are about: the target, the noise of judging, earlier campaigns, and the scale."""
 
     target: str
@@ -262,21 +265,21 @@ class _Question:
 
     def infer(self, sample: Sample, spec: Spec, *, adjusted: bool) -> tuple[Inference, TargetVariance]:
         """Fit an estimator, and add to its covariance what the target asks for."""
-        given = self.target == "given"
-        base = infer(with_past(sample, self.campaigns), spec, question=(self.scale, given))
+        is_given = self.target == "given"
+        base = infer(add_past_prediction(sample, self.campaigns), spec, question=(self.scale, is_given))
         goal = target_variance(base, self.target, self.noise, adjusted=adjusted)
-        return (base if given else replace(base, added=goal.added)), goal
+        return (base if is_given else replace(base, added=goal.added)), goal
 
 
-def _limits(inference: Inference, interval: str, adjust: str, *, level: float, **options: Any) -> Bounds:
+def _compute_limits(inference: Inference, interval: str, adjust: str, *, level: float, **options: Any) -> Bounds:
     """Intervals; those of differences hold for all pairs at once where the adjusted p-values do."""
-    limits = cut_to_scale(bounds(interval, inference, level=level, **options), inference.scale)
+    limits = cut_to_scale(compute_bounds(interval, inference, level=level, **options), inference.scale)
     if interval == "t":
         limits = cut_to_scale(follow_exact_tests(limits, inference, options["seed"]), inference.scale)
     if adjust not in ("holm", "maxt"):
         return limits
     pairs = max(1, len(inference.values) * (len(inference.values) - 1) // 2)
-    wide = cut_to_scale(bounds(interval, inference, level=1 - (1 - level) / pairs, **options), inference.scale)
+    wide = cut_to_scale(compute_bounds(interval, inference, level=1 - (1 - level) / pairs, **options), inference.scale)
     return replace(limits, pair_low=wide.pair_low, pair_high=wide.pair_high)
 
 
@@ -286,35 +289,36 @@ def _scale_of(sample: Sample, value_range: tuple[float, float] | None, *, adjust
     return replace(scale, binary=False) if scale is not None and adjusted else scale
 
 
-def _quiet_sample(data: EvalSet, human: str | None, selection: Selection | None) -> Sample:
+def _sample_without_warnings(data: EvalSet, human: str | None, selection: Selection | None) -> Sample:
     """The judged sample as people scored it; what there is to warn of has been said of the adjusted one."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
-        return sample_of(data, human, selection)
+        return judged_sample(data, human, selection)
 
 
-def _times(found: Estimates, size: float) -> Estimates:
+def _rescale_estimates(estimates: Estimates, factor: float) -> Estimates:
     """The result on the scale of the data."""
     systems = tuple(
         replace(
             row,
-            estimate=row.estimate * size,
-            se=row.se * size,
-            low=row.low * size,
-            high=row.high * size,
-            plain_mean=row.plain_mean * size,
+            estimate=row.estimate * factor,
+            se=row.se * factor,
+            low=row.low * factor,
+            high=row.high * factor,
+            plain_mean=row.plain_mean * factor,
         )
-        for row in found.systems
+        for row in estimates.systems
     )
     pairs = tuple(
-        replace(row, difference=row.difference * size, low=row.low * size, high=row.high * size) for row in found.pairs
+        replace(row, difference=row.difference * factor, low=row.low * factor, high=row.high * factor)
+        for row in estimates.pairs
     )
     with np.errstate(over="ignore", under="ignore"):
-        covariance = found.covariance * size * size
-    return replace(found, systems=systems, pairs=pairs, covariance=covariance)
+        covariance = estimates.covariance * factor * factor
+    return replace(estimates, systems=systems, pairs=pairs, covariance=covariance)
 
 
-def _drawn_by(selection: Selection | None) -> str | None:
+def _describe_selection(selection: Selection | None) -> str | None:
     """Name a selection by its method and a digest of what it chose."""
     if selection is None:
         return None
@@ -322,9 +326,9 @@ def _drawn_by(selection: Selection | None) -> str | None:
     return f"{selection.method}#{digest}"
 
 
-def _named(campaigns: Sequence[EvalSet]) -> str | None:
+def _join_fingerprints(campaigns: Sequence[EvalSet]) -> str | None:
     """Name earlier campaigns by their digests."""
-    return "+".join(one.fingerprint for one in campaigns) or None
+    return "+".join(campaign.fingerprint for campaign in campaigns) or None
 
 
 def auto_estimator(spec: Spec, *, past: bool = False) -> Spec:
@@ -335,11 +339,11 @@ def auto_estimator(spec: Spec, *, past: bool = False) -> Spec:
     """
     if spec.name != "auto":
         return spec
-    rest = dict(spec.parameters)
-    goal = rest.pop("goal", "means")
-    if goal not in DEFAULTS:
-        raise unknown_name("goal", goal, DEFAULTS)
-    return Spec(WITH_PAST if past and goal == "means" else DEFAULTS[goal], rest)
+    parameters = dict(spec.parameters)
+    goal = parameters.pop("goal", "means")
+    if goal not in AUTO_ESTIMATORS:
+        raise unknown_name("goal", goal, AUTO_ESTIMATORS)
+    return Spec(AUTO_WITH_PAST if past and goal == "means" else AUTO_ESTIMATORS[goal], parameters)
 
 
 def _effective_n(inference: Inference, n: FloatArray) -> FloatArray:
@@ -347,7 +351,7 @@ def _effective_n(inference: Inference, n: FloatArray) -> FloatArray:
     sample, variance = inference.sample, inference.se**2
     share = np.where(np.isfinite(sample.scores), sample.weight[:, None], 0.0)
     share = share / np.maximum(share.sum(axis=0), 1e-300)
-    centred = np.where(share > 0, sample.scores - mean(sample).values, 0.0)
+    centred = np.where(share > 0, sample.scores - estimate_mean(sample).values, 0.0)
     spread = (share * centred**2).sum(axis=0) * n / np.maximum(n - 1, 1)
     plain = spread / np.maximum(n, 1) * (1 - n / sample.population)
     if inference.added is not None:  # a plain mean has the noise of judging, too
@@ -361,26 +365,26 @@ def _system_rows(
 ) -> list[SystemEstimate]:
     sample, fitted, se = inference.sample, inference.fitted, inference.se
     n = np.isfinite(sample.scores).sum(axis=0)
-    known, several = n > 1, (n > 0).sum() > 1
+    has_interval, several = n > 1, (n > 0).sum() > 1
     effective, correlation = _effective_n(inference, n.astype(np.float64)), proxy_correlation(fitted, sample)
     return [
         SystemEstimate(
             system=system,
-            estimate=float(fitted.values[at]),
-            se=float(se[at]),
-            low=float(limits.low[at]) if known[at] else float("nan"),
-            high=float(limits.high[at]) if known[at] else float("nan"),
-            n=int(n[at]),
-            effective_n=float(effective[at]),
-            proxy_correlation=float(correlation[at]),
-            rank_low=int(ranking.rank_low[at]) if n[at] and several else None,
-            rank_high=int(ranking.rank_high[at]) if n[at] and several else None,
-            p_best=float(ranking.p_best[at]),
-            cluster=int(ranking.cluster[at]) if n[at] else None,
-            missing=int(missing.counts[at]),
-            plain_mean=float(plain[at]),
+            estimate=float(fitted.values[index]),
+            se=float(se[index]),
+            low=float(limits.low[index]) if has_interval[index] else float("nan"),
+            high=float(limits.high[index]) if has_interval[index] else float("nan"),
+            n=int(n[index]),
+            effective_n=float(effective[index]),
+            proxy_correlation=float(correlation[index]),
+            rank_low=int(ranking.rank_low[index]) if n[index] and several else None,
+            rank_high=int(ranking.rank_high[index]) if n[index] and several else None,
+            p_best=float(ranking.p_best[index]),
+            cluster=int(ranking.cluster[index]) if n[index] else None,
+            missing=int(missing.counts[index]),
+            plain_mean=float(plain[index]),
         )
-        for at, system in enumerate(sample.evalset.systems)
+        for index, system in enumerate(sample.evalset.systems)
     ]
 
 

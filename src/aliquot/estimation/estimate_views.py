@@ -16,9 +16,9 @@ _TARGETS = {
     "given": "the mean of these judgments over this test set",
     "beyond": "items of this kind, judged by {people}",
 }
-_FEW_PEOPLE = {1: "this annotator", 2: "these two annotators"}
-_MANY_PEOPLE = {"testset": "other annotators of the same kind", "beyond": "annotators of this kind"}
-_ADJUSTED = {
+_FEW_ANNOTATORS = {1: "this annotator", 2: "these two annotators"}
+_MANY_ANNOTATORS = {"testset": "other annotators of the same kind", "beyond": "annotators of this kind"}
+_ADJUSTMENT_NOTES = {
     "bh": "adjusted: at most 5% of the differences named are expected to be wrong",
     "holm": "adjusted by Holm: no wrong difference in 95% of cases",
     "maxt": "adjusted by max-t: no wrong difference in 95% of cases",
@@ -36,10 +36,10 @@ def estimate_views(result: Estimates) -> tuple[View, ...]:
         Column("count", kind="count"),
     )
     misfit = (View("mismatches", mismatches, columns, "what does not fit"),) if mismatches else ()
-    return (*misfit, _systems(result), _pairs(result))
+    return (*misfit, _system_view(result), _pair_view(result))
 
 
-def _systems(result: Estimates) -> View:
+def _system_view(result: Estimates) -> View:
     judged = (
         f"{result.judged} of {result.population} items judged ({format_percent(result.judged / result.population)})"
     )
@@ -47,7 +47,7 @@ def _systems(result: Estimates) -> View:
     ends = [end for row in result.systems if not math.isnan(row.low) for end in (row.low, row.high)]
     low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
     is_plain = max(abs(low), abs(high)) < 1e9 and (high - low >= 1e-3 or not high > low)
-    style: dict[str, Any] = {"places": _decimals(high - low)} if is_plain else {"kind": "scientific"}
+    style: dict[str, Any] = {"places": _choose_decimals(high - low)} if is_plain else {"kind": "scientific"}
     interval = Column("interval", ("low", "high"), "interval", style.get("places"))
     if not is_plain:
         scientific = Column("", kind="scientific")
@@ -77,7 +77,7 @@ def _describe_target(result: Estimates) -> str:
     """Say what the numbers are about, and where the uncertainty of a mean comes from."""
     parts = [f"{format_percent(share)} {name}" for name, share in result.variance.items() if share > 0]
     sources = f"; variance of a mean: {', '.join(parts)}" if len(parts) > 1 else ""
-    people = _FEW_PEOPLE.get(result.annotators) or _MANY_PEOPLE.get(result.target, "")
+    people = _FEW_ANNOTATORS.get(result.annotators) or _MANY_ANNOTATORS.get(result.target, "")
     return f"about {_TARGETS.get(result.target, result.target).format(people=people)}{sources}"
 
 
@@ -89,14 +89,14 @@ def _rank_range(row: Any) -> str:
     return str(row.rank_low) if row.rank_low == row.rank_high else f"{row.rank_low}-{row.rank_high}"
 
 
-def _decimals(width: float) -> int:
+def _choose_decimals(width: float) -> int:
     """Return how many decimals tell apart a hundredth of the range shown."""
     return 2 if width >= 2 else 3 if width >= 0.2 else 4
 
 
-def _pairs(result: Estimates) -> View:
+def _pair_view(result: Estimates) -> View:
     tests: tuple[Column, ...] = (Column("p", kind="p"), Column("adjusted", "p_adjusted", "p"))
-    title = f"pairs (p two-sided; {_ADJUSTED[result.adjust]}; p full: one-sided, predicted for the full set)"
+    title = f"pairs (p two-sided; {_ADJUSTMENT_NOTES[result.adjust]}; p full: one-sided, predicted for the full set)"
     if result.rule == "published":
         tests = (Column("p sample", "p_sample", "p"),)
         title = "pairs (published convention: one-sided p of each pair alone, and predicted for the full set)"

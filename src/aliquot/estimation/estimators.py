@@ -14,8 +14,8 @@ import numpy as np
 from aliquot.core.columns import group_codes
 from aliquot.core.registry import Spec, bind_parameters
 from aliquot.errors import DataError, unknown_name
-from aliquot.estimation.proxies import Proxies, plain_proxies, rich_proxies, standard_metric, usable
-from aliquot.estimation.published import NEIGHBOURS, check_neighbours, neighbour_means
+from aliquot.estimation.proxies import Proxies, plain_proxies, rich_proxies, select_proxies, standardise_metric
+from aliquot.estimation.published import NEIGHBOURS, neighbour_means, validate_neighbours
 from aliquot.estimation.sample import ESTIMATORS, Estimator, Fitted, Sample, estimator
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.design_variance import linearised_contributions
@@ -26,29 +26,29 @@ from aliquot.stats.shrinkage import MIN_SYSTEMS, shrink_robustly, shrink_to_pred
 # -- Means: of the judged items, and of bins of them (METHODS.md section 4) ------------------------------------------
 
 
-_ENOUGH = 8
+_MIN_PER_BIN = 8
 
 
 @estimator("mean")
-def mean(sample: Sample) -> Fitted:
+def estimate_mean(sample: Sample) -> Fitted:
     """The weighted mean of the judged items (Hajek); the plain mean for equal chances."""
     return Fitted(weighted_means(sample.scores, sample.cells), linearised_contributions(sample.scores, sample.cells))
 
 
 @estimator("stratified")
-def stratified(sample: Sample, *, bins: str | None = None) -> Fitted:
+def estimate_stratified(sample: Sample, *, bins: str | None = None) -> Fitted:
     """The mean of bin means, weighted by the bins' sizes in the whole set.
 
     Args:
         bins: an item column (document, domain, ...) to post-stratify by; the design's own bins by default.
     """
     if bins is None and sample.stratum is not None:
-        return _by_design_bins(sample, sample.stratum)
-    codes, merged = _bins(sample, bins)
+        return _estimate_by_design_bins(sample, sample.stratum)
+    codes, merged = _assign_bins(sample, bins)
     notes = (f"{merged} bins with too few judged items were joined with similar ones",) if merged else ()
     judged = codes[sample.rows]
     sizes = np.bincount(codes)
-    weight = _calibrated(sample.weight, judged, sizes)
+    weight = _calibrate_weights(sample.weight, judged, sizes)
     means = _bin_means(sample.scores, judged, sample.weight, len(sizes))
     values = weighted_means(sample.scores, weight)
     z = linearised_contributions(sample.scores - means[judged], weight)
@@ -58,7 +58,7 @@ def stratified(sample: Sample, *, bins: str | None = None) -> Fitted:
     return Fitted(values, z, notes=notes, details={"bins": len(sizes)})
 
 
-def _by_design_bins(sample: Sample, stratum: IntArray) -> Fitted:
+def _estimate_by_design_bins(sample: Sample, stratum: IntArray) -> Fitted:
     """The design's own bins: its weights add up to their sizes already."""
     means = _bin_means(sample.scores, stratum, sample.weight, int(stratum.max()) + 1)
     z = linearised_contributions(sample.scores - means[stratum], sample.weight)
@@ -69,7 +69,7 @@ def _by_design_bins(sample: Sample, stratum: IntArray) -> Fitted:
     return Fitted(weighted_means(sample.scores, sample.weight), z, details={"bins": int(stratum.max()) + 1})
 
 
-def _calibrated(weight: FloatArray, judged: IntArray, sizes: IntArray) -> FloatArray:
+def _calibrate_weights(weight: FloatArray, judged: IntArray, sizes: IntArray) -> FloatArray:
     """Scale the weights so that they add up to the bin's size in every bin."""
     total = np.bincount(judged, weight, minlength=len(sizes))
     scaled: FloatArray = weight * (sizes / np.where(total > 0, total, 1.0))[judged]
@@ -85,7 +85,7 @@ def _bin_means(scores: FloatArray, codes: IntArray, weight: FloatArray, bins: in
     return np.where(count > 0, total / np.where(count > 0, count, 1.0), weighted_means(scores, weight))
 
 
-def _bins(sample: Sample, bins: str | None) -> tuple[IntArray, int]:
+def _assign_bins(sample: Sample, bins: str | None) -> tuple[IntArray, int]:
     """Bin of every item of the population, each with enough judged items, and how many bins were given up for it."""
     evalset = sample.evalset
     if bins in (None, "document"):
@@ -96,10 +96,10 @@ def _bins(sample: Sample, bins: str | None) -> tuple[IntArray, int]:
             raise DataError(f"{evalset.name}: there are no documents to stratify by; use stratified:bins=COLUMN")
     else:
         codes = group_codes(evalset, str(bins))
-    return _joined(codes, sample)
+    return _join_small_bins(codes, sample)
 
 
-def _joined(codes: IntArray, sample: Sample) -> tuple[IntArray, int]:
+def _join_small_bins(codes: IntArray, sample: Sample) -> tuple[IntArray, int]:
     """Join bins, in the order of their mean quality (or as they come), until each has enough judged items."""
     sizes = np.bincount(codes)
     judged = codes[sample.rows]
@@ -112,11 +112,11 @@ def _joined(codes: IntArray, sample: Sample) -> tuple[IntArray, int]:
     key = np.arange(len(sizes)) if quality is None else np.bincount(codes, quality) / np.maximum(sizes, 1)
     new, current, gathered = np.zeros(len(sizes), dtype=np.int64), 0, 0
     for code in np.argsort(key, kind="stable"):
-        if gathered >= _ENOUGH:
+        if gathered >= _MIN_PER_BIN:
             current, gathered = current + 1, 0
         new[code] = current
         gathered += counts[code]
-    if gathered < _ENOUGH and current > 0:
+    if gathered < _MIN_PER_BIN and current > 0:
         new[new == current] = current - 1
     return new[codes], len(sizes) - int(new.max()) - 1
 
@@ -127,11 +127,11 @@ def _joined(codes: IntArray, sample: Sample) -> tuple[IntArray, int]:
 RIDGE = 1.0
 _ITEMS_PER_SLOPE = 4
 _PRIOR_RIDGE = 4.0  # where earlier campaigns predict, the other slopes are of what they left over: more ridge
-_PRIOR_OWN = 0.1  # ridge of the slope of that prediction itself
+_PRIOR_SLOPE_RIDGE = 0.1  # ridge of the slope of that prediction itself
 
 
 @estimator("greg")
-def greg(
+def estimate_greg(
     sample: Sample,
     *,
     metrics: tuple[str, ...] | None = None,
@@ -152,24 +152,24 @@ def greg(
         texts: with rich features, use how the outputs of an item agree, and differ in length; no metric is needed.
         tune: use only as much of the regression as predicts items it has not seen.
     """
-    names = usable(sample.evalset, metrics)
+    names = select_proxies(sample.evalset, metrics)
     if features == "rich":
         proxies = rich_proxies(sample.evalset, names, sample.rows, texts=texts)
     else:
         proxies = plain_proxies(sample.evalset, names, sample.rows)
     if sample.prior is not None:
-        trusted = np.sqrt(_PRIOR_RIDGE / _PRIOR_OWN) / float(sample.prior.std())
-        proxies = proxies.joined_with(trusted * sample.prior, sample.rows)
+        trusted = np.sqrt(_PRIOR_RIDGE / _PRIOR_SLOPE_RIDGE) / float(sample.prior.std())
+        proxies = proxies.append(trusted * sample.prior, sample.rows)
     if proxies.width == 0 or sample.n < 3:
         if sample.ragged and sample.n >= 3:
             return item_effects(sample, sample.scores, sample.scores)
-        fitted = mean(sample)
+        fitted = estimate_mean(sample)
         why = "fewer than three judged items" if proxies.width else "no usable metric, source or outputs"
         return Fitted(fitted.values, fitted.z, notes=(f"{why}: the plain mean is used",))
     strength = (RIDGE if features == "rich" else 0.0) if ridge is None else ridge
-    enough = RIDGE if features == "rich" else RIDGE * proxies.width  # plain features have unit variance each
-    strength, notes = taught(proxies.width, sample, strength, enough)
-    fit = _slopes(proxies, sample, strength)
+    min_ridge = RIDGE if features == "rich" else RIDGE * proxies.width  # plain features have unit variance each
+    strength, notes = choose_ridge(proxies.width, sample, strength, min_ridge)
+    fit = _fit_slopes(proxies, sample, strength)
     share = power_tuning(sample.scores, fit.left_out, sample.weight) if tune else 1.0
     slopes = share * fit.slopes
     residual = sample.scores - proxies.judged @ slopes
@@ -190,7 +190,7 @@ def greg(
         )
     return Fitted(
         values,
-        _pooled(linearised_contributions(unseen, sample.weight), sample),
+        _pool_contributions(linearised_contributions(unseen, sample.weight), sample),
         residual=unseen,
         proxy=fit.left_out,
         foreseen=foreseen,
@@ -199,7 +199,7 @@ def greg(
     )
 
 
-def _slopes(proxies: Proxies, sample: Sample, ridge: float) -> PooledFit:
+def _fit_slopes(proxies: Proxies, sample: Sample, ridge: float) -> PooledFit:
     """The pooled ridge; with earlier campaigns, mixed with one that leans on them, as the judged items decide.
 
     Weights are those of the likelihoods of leave-one-item-out residuals, L_i ~ (sum w e^2)^(-n/2).
@@ -207,25 +207,28 @@ def _slopes(proxies: Proxies, sample: Sample, ridge: float) -> PooledFit:
     weight = sample.weight**2
     if sample.prior is None:
         return pooled_ridge(proxies.judged, sample.scores, weight, ridge)
-    own = pooled_ridge(proxies.judged[:, :, :-1], sample.scores, weight, ridge)
-    own = replace(own, slopes=np.append(own.slopes, 0.0))
+    unprimed = pooled_ridge(proxies.judged[:, :, :-1], sample.scores, weight, ridge)
+    unprimed = replace(unprimed, slopes=np.append(unprimed.slopes, 0.0))
     leaning = pooled_ridge(proxies.judged, sample.scores, weight, max(ridge, _PRIOR_RIDGE))
-    left = [residual_squares(sample.scores, fit.left_out, sample.weight) for fit in (own, leaning)]
-    if min(left) <= 0:
-        return own
-    part = 1.0 / (1.0 + (left[1] / left[0]) ** (sample.n / 2))
+    squares = [residual_squares(sample.scores, fit.left_out, sample.weight) for fit in (unprimed, leaning)]
+    if min(squares) <= 0:
+        return unprimed
+    part = 1.0 / (1.0 + (squares[1] / squares[0]) ** (sample.n / 2))
     return PooledFit(
-        *(part * getattr(leaning, name) + (1 - part) * getattr(own, name) for name in ("slopes", "within", "left_out"))
+        *(
+            part * getattr(leaning, name) + (1 - part) * getattr(unprimed, name)
+            for name in ("slopes", "within", "left_out")
+        )
     )
 
 
-def _pooled(z: FloatArray, sample: Sample) -> FloatArray:
+def _pool_contributions(z: FloatArray, sample: Sample) -> FloatArray:
     """Contributions whose variances are drawn towards the common one: few judged items may not have seen a tail."""
     return z * pooling_factors((z**2).sum(axis=0), sample.counts)
 
 
 @estimator("multilevel")
-def multilevel(sample: Sample, *, metrics: tuple[str, ...] | None = None, texts: bool = False) -> Fitted:
+def estimate_multilevel(sample: Sample, *, metrics: tuple[str, ...] | None = None, texts: bool = False) -> Fitted:
     """For rankings: greg, its system effects drawn towards what the metrics expect, as far as they proved right.
 
     How far is told by the judged items (stats/shrinkage.py). Means are no longer unbiased: a system that the metrics
@@ -236,7 +239,7 @@ def multilevel(sample: Sample, *, metrics: tuple[str, ...] | None = None, texts:
         metrics: the proxies, joined by |; all that vary and cover half of the outputs by default.
         texts: use how the outputs of an item agree, and differ in length; no metric is needed.
     """
-    fitted = greg(sample, metrics=metrics, texts=texts)
+    fitted = estimate_greg(sample, metrics=metrics, texts=texts)
     if fitted.foreseen is None:
         return fitted
     if np.isfinite(fitted.values).sum() < MIN_SYSTEMS:
@@ -251,7 +254,7 @@ def multilevel(sample: Sample, *, metrics: tuple[str, ...] | None = None, texts:
 
 
 @estimator("informed")
-def informed(sample: Sample, *, metrics: tuple[str, ...] | None = None, texts: bool = True) -> Fitted:
+def estimate_informed(sample: Sample, *, metrics: tuple[str, ...] | None = None, texts: bool = True) -> Fitted:
     """For few judged items: greg with slopes from earlier campaigns, and systems drawn towards what is expected.
 
     What earlier campaigns predict (`past=`) is a feature of its own, whose slope the judged items decide. Then systems
@@ -262,7 +265,7 @@ def informed(sample: Sample, *, metrics: tuple[str, ...] | None = None, texts: b
         metrics: the proxies, joined by |; all that vary and cover half of the outputs by default.
         texts: use how the outputs of an item agree, and differ in length; no metric is needed.
     """
-    fitted = greg(sample, metrics=metrics, texts=texts)
+    fitted = estimate_greg(sample, metrics=metrics, texts=texts)
     if fitted.foreseen is None or np.isfinite(fitted.values).sum() < MIN_SYSTEMS:
         return fitted
     values, share = shrink_robustly(fitted.values, fitted.foreseen, sample.errors(fitted).covariance)
@@ -279,7 +282,7 @@ def item_effects(sample: Sample, residual: FloatArray, unseen: FloatArray) -> Fi
     """
     share = item_share(unseen, sample.cells)
     _, influence = item_effect_means(unseen, sample.cells, share)
-    means, _ = item_effect_means(residual, _beyond_itself(sample), share)
+    means, _ = item_effect_means(residual, _extra_weights(sample), share)
     values = _population_means(sample, residual, means, share)
     return Fitted(values, influence, residual=unseen, details={"item_share": share})
 
@@ -290,37 +293,39 @@ def _population_means(sample: Sample, residual: FloatArray, means: FloatArray, s
     With equal weights these are the system effects themselves; with weights of their own, systems judged on most items
     come close to what is known, and one judged on all has exactly its mean.
     """
-    there = np.isfinite(residual)
-    left = np.where(there, residual - means, 0.0)
-    effect = share / (1.0 - share + there.sum(axis=1) * share) * left.sum(axis=1)
-    unjudged = (sample.population - sample.counts) * means + (~there).T @ effect
-    total = np.where(there, residual, 0.0).sum(axis=0) + unjudged
+    is_judged = np.isfinite(residual)
+    residual_effect = np.where(is_judged, residual - means, 0.0)
+    effect = share / (1.0 - share + is_judged.sum(axis=1) * share) * residual_effect.sum(axis=1)
+    unjudged = (sample.population - sample.counts) * means + (~is_judged).T @ effect
+    total = np.where(is_judged, residual, 0.0).sum(axis=0) + unjudged
     return np.where(sample.counts > 0, total / sample.population, np.nan)
 
 
-_ITSELF = 1e-6  # weight beyond itself of a cell that stands for no other: any small one, the same for all such cells
+_MIN_EXTRA_WEIGHT = (
+    1e-6  # weight beyond itself of a cell that stands for no other: any small one, the same for all such cells
+)
 
 
-def _beyond_itself(sample: Sample) -> FloatArray:
+def _extra_weights(sample: Sample) -> FloatArray:
     """How many unjudged cells of its system each judged cell stands for, w - 1 (Brewer 1999); a system's w sum to N."""
     weight = np.where(np.isfinite(sample.scores), as_cell_weights(sample.cells), 0.0)
     total = weight.sum(axis=0)
     scaled: FloatArray = weight * np.divide(sample.population, total, out=np.ones_like(total), where=total > 0)
-    return np.maximum(scaled - 1.0, _ITSELF)
+    return np.maximum(scaled - 1.0, _MIN_EXTRA_WEIGHT)
 
 
-def taught(features: int, sample: Sample, ridge: float, enough: float) -> tuple[float, tuple[str, ...]]:
+def choose_ridge(features: int, sample: Sample, ridge: float, min_ridge: float) -> tuple[float, tuple[str, ...]]:
     """Without ridge, a slope needs several items to learn from, or errors look far too small: then ridge is used."""
-    if ridge >= enough or features * _ITEMS_PER_SLOPE <= sample.n:
+    if ridge >= min_ridge or features * _ITEMS_PER_SLOPE <= sample.n:
         return ridge, ()
-    return enough, (f"{features} proxies and only {sample.n} judged items: ridge={enough:g} is used",)
+    return min_ridge, (f"{features} proxies and only {sample.n} judged items: ridge={min_ridge:g} is used",)
 
 
 # -- Control variates, each system by itself, and the best published estimator (Saldias et al. 2022) -----------------
 
 
 @estimator("cv")
-def cv(
+def estimate_cv(
     sample: Sample,
     *,
     metrics: tuple[str, ...] | None = None,
@@ -334,12 +339,12 @@ def cv(
         proxy: the mean of the standardised metrics (one metric: itself), several at once, or k nearest neighbours.
         k: how many judged neighbours predict an output, for knn.
     """
-    names = usable(sample.evalset, metrics)
-    check_neighbours(k)
+    names = select_proxies(sample.evalset, metrics)
+    validate_neighbours(k)
     if not names or sample.n < 3:
-        fitted = mean(sample)
+        fitted = estimate_mean(sample)
         return Fitted(fitted.values, fitted.z, notes=("no usable metric, or too few items: the plain mean is used",))
-    stack = np.stack([standard_metric(sample.evalset, name) for name in names], axis=2)
+    stack = np.stack([standardise_metric(sample.evalset, name) for name in names], axis=2)
     if proxy == "mean":
         stack = stack.mean(axis=2, keepdims=True)
     elif proxy == "knn":
@@ -353,7 +358,7 @@ def _control_variate(sample: Sample, proxies: FloatArray, names: list[str], *, l
     A learned proxy predicts the score itself: where it seems to predict the opposite (as means of the others do, for
     few items) it predicts nothing, and its slope is 0.
     """
-    strength, notes = taught(proxies.shape[2], sample, 0.0, RIDGE * proxies.shape[2])
+    strength, notes = choose_ridge(proxies.shape[2], sample, 0.0, RIDGE * proxies.shape[2])
     values, residuals = np.full(sample.evalset.n_systems, np.nan), np.full_like(sample.scores, np.nan)
     left_out = np.zeros_like(sample.scores)
     for system in range(sample.evalset.n_systems):
@@ -380,16 +385,16 @@ def cross_fitted_neighbours(stack: FloatArray, sample: Sample, k: int, folds: in
     judged_fold = np.full(n_items, -1)
     judged_fold[sample.rows] = fold
     for system in range(m):
-        known = np.isfinite(sample.scores[:, system])
-        for held in range(fold.max() + 1):
-            train = known & (fold != held)
+        has_score = np.isfinite(sample.scores[:, system])
+        for left_out_fold in range(fold.max() + 1):
+            train = has_score & (fold != left_out_fold)
             if not train.any():
                 continue
             guess = neighbour_means(
                 stack[sample.rows[train], system], sample.scores[train, system], stack[:, system], k
             )
-            own = judged_fold == held
-            predicted[own, system] = guess[own]
+            in_fold = judged_fold == left_out_fold
+            predicted[in_fold, system] = guess[in_fold]
             predicted[judged_fold < 0, system] += guess[judged_fold < 0] / (fold.max() + 1)
     return predicted
 
@@ -397,7 +402,7 @@ def cross_fitted_neighbours(stack: FloatArray, sample: Sample, k: int, folds: in
 # -- Estimators of every system's mean over the whole test set, by name (METHODS.md section 4) -----------------------
 
 
-def estimators() -> dict[str, Estimator]:
+def list_estimators() -> dict[str, Estimator]:
     """Return all estimators by name."""
     return dict(ESTIMATORS)
 

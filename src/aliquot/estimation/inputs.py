@@ -34,8 +34,8 @@ from aliquot.stats.arrays import FloatArray, overflow_scale
 
 HUMAN = "human"
 COPIES, REPEATS = "copies of judgments", "repeats by the same annotator"
-_LEFT_OUT_BY_CLEAN = "judgments marked by clean"
-_LEFT_OUT = "left out"
+_MARKED_BY_CLEAN = "judgments marked by clean"
+_LEFT_OUT_ACTION = "left out"
 _MAX_EXAMPLES = 3
 
 
@@ -74,7 +74,7 @@ def _refuse_changed_outputs(data: EvalSet, table: pl.DataFrame) -> None:
         )
 
 
-def with_judgments(
+def attach_judgments(
     data: EvalSet, judgments: JudgmentsLike, selection: Selection | None = None, human: str | None = None
 ) -> tuple[EvalSet, tuple[Mismatch, ...]]:
     """Return the data with the judgments' cell means as human score, and what did not fit.
@@ -87,35 +87,37 @@ def with_judgments(
     id_type = data.items["id"].dtype
     table = as_judgments(judgments).table.with_columns(pl.col("item").cast(pl.String).alias("_key"))
     known_items = pl.DataFrame({"_key": data.items["id"].cast(pl.String), "item": data.items["id"]})
-    found: list[Mismatch] = []
+    mismatches: list[Mismatch] = []
 
     if MARKED in table.columns:
-        table, marked = _split(table, pl.col(MARKED).is_null() | (pl.col(MARKED) == MODEL))
-        _note(found, _LEFT_OUT_BY_CLEAN, marked, MARKED, _LEFT_OUT)
-    table, unknown = _split(table, pl.col("_key").is_in(known_items["_key"].implode()))
+        table, marked = _split_rows(table, pl.col(MARKED).is_null() | (pl.col(MARKED) == MODEL))
+        _note_mismatch(mismatches, _MARKED_BY_CLEAN, marked, MARKED, _LEFT_OUT_ACTION)
+    table, unknown = _split_rows(table, pl.col("_key").is_in(known_items["_key"].implode()))
     ids = () if id_type.is_integer() else data.ids
-    _note(found, "unknown items", unknown, "_key", _LEFT_OUT, ids)
-    table, unknown = _split(table, pl.col("system").is_in(list(data.systems)))
-    _note(found, "unknown systems", unknown, "system", _LEFT_OUT, data.systems)
+    _note_mismatch(mismatches, "unknown items", unknown, "_key", _LEFT_OUT_ACTION, ids)
+    table, unknown = _split_rows(table, pl.col("system").is_in(list(data.systems)))
+    _note_mismatch(mismatches, "unknown systems", unknown, "system", _LEFT_OUT_ACTION, data.systems)
     _refuse_changed_outputs(data, table)
-    data, table = _with_judges(data, table)
+    data, table = _add_judge_scores(data, table)
     if selection is not None:
         chosen = [str(item) for item in selection.ids]
-        table, outside = _split(table, pl.col("_key").is_in(chosen))
+        table, outside = _split_rows(table, pl.col("_key").is_in(chosen))
         if selection.systems is not None:
-            asked = [f"{i}\x1f{s}" for i, names in zip(selection.ids, selection.systems, strict=True) for s in names]
-            table, unasked = _split(table, pl.concat_str("_key", "system", separator="\x1f").is_in(asked))
+            requested = [
+                f"{i}\x1f{s}" for i, names in zip(selection.ids, selection.systems, strict=True) for s in names
+            ]
+            table, unasked = _split_rows(table, pl.concat_str("_key", "system", separator="\x1f").is_in(requested))
             outside = pl.concat([outside, unasked])
-        _note(found, "judgments outside the selection", outside, "_key", _LEFT_OUT)
-    table, empty = _split(table, pl.col("value").is_not_null())
-    _note(found, "judgments without a value", empty, "_key", _LEFT_OUT)
+        _note_mismatch(mismatches, "judgments outside the selection", outside, "_key", _LEFT_OUT_ACTION)
+    table, empty = _split_rows(table, pl.col("value").is_not_null())
+    _note_mismatch(mismatches, "judgments without a value", empty, "_key", _LEFT_OUT_ACTION)
     if not table.height:
-        raise DataError(f"{data.name}: no judgment fits the data" + _listed(found))
-    warn_left_out(data.name, found)
+        raise DataError(f"{data.name}: no judgment fits the data" + _list_mismatches(mismatches))
+    warn_left_out(data.name, mismatches)
     table = table.drop("item").join(known_items, on="_key", how="left").drop("_key")
     merged = merge_repeats(table)
     table = merged.table
-    found += repeat_mismatches(merged)
+    mismatches += describe_repeats(merged)
     name = human or HUMAN
     bare = EvalSet(
         items=data.items,
@@ -125,16 +127,16 @@ def with_judgments(
         judgments=Judgments(table.with_columns(pl.col("item").cast(id_type))),
         name=data.name,
     )
-    return bare.aggregate(name=name).with_human(name), tuple(found)
+    return bare.aggregate(name=name).with_human(name), tuple(mismatches)
 
 
-def _with_judges(data: EvalSet, table: pl.DataFrame) -> tuple[EvalSet, pl.DataFrame]:
+def _add_judge_scores(data: EvalSet, table: pl.DataFrame) -> tuple[EvalSet, pl.DataFrame]:
     """Return the data with a score for each automatic judge, and the judgments of people."""
     if MARKED not in table.columns:
         return data, table
-    machines, people = _split(table, pl.col(MARKED).eq_missing(MODEL))
-    rows = {str(item): at for at, item in enumerate(data.ids)}
-    columns = {system: at for at, system in enumerate(data.systems)}
+    machines, people = _split_rows(table, pl.col(MARKED).eq_missing(MODEL))
+    rows = {str(item): place for place, item in enumerate(data.ids)}
+    columns = {system: place for place, system in enumerate(data.systems)}
     for (name,), part in machines.group_by("annotator", maintain_order=True):
         score = np.full((data.n_items, data.n_systems), np.nan)
         for item, system, value in Judgments(part.drop(MARKED)).cell_means().iter_rows():
@@ -144,36 +146,36 @@ def _with_judges(data: EvalSet, table: pl.DataFrame) -> tuple[EvalSet, pl.DataFr
     return data, people
 
 
-def of_criterion(judgments: JudgmentsLike, criterion: str | None, human: str | None = None) -> Judgments:
+def select_criterion(judgments: JudgmentsLike, criterion: str | None, human: str | None = None) -> Judgments:
     """Return the judgments of one criterion; several are refused, because means over them mean nothing in general.
 
     The score's name may say which one: `human_fluency`, or `fluency`.
     """
-    made = as_judgments(judgments)
-    there = made.criteria
+    all_judgments = as_judgments(judgments)
+    criteria = all_judgments.criteria
     if criterion is None:
-        criterion = next((name for name in there if human in (name, f"{HUMAN}_{name}")), None)
-    if criterion is None and len(there) > 1:
+        criterion = next((name for name in criteria if human in (name, f"{HUMAN}_{name}")), None)
+    if criterion is None and len(criteria) > 1:
         raise DataError(
-            f"the judgments have {len(there)} criteria ({quoted(there, 6)}), which are not averaged; name one with "
-            "`criterion`, or make one score of them first: aliquot.combine with a formula"
+            f"the judgments have {len(criteria)} criteria ({quoted(criteria, 6)}), which are not averaged; name "
+            "one with `criterion`, or make one score of them first: aliquot.combine with a formula"
         )
     if criterion is None:
-        return made
-    if criterion not in there:
-        raise unknown_name("criterion", criterion, there, "check `criterion`")
-    return Judgments(made.table.filter(pl.col("criterion") == criterion))
+        return all_judgments
+    if criterion not in criteria:
+        raise unknown_name("criterion", criterion, criteria, "check `criterion`")
+    return Judgments(all_judgments.table.filter(pl.col("criterion") == criterion))
 
 
-def score_of_criterion(data: EvalSet, criterion: str, human: str | None) -> EvalSet:
+def use_criterion_score(data: EvalSet, criterion: str, human: str | None) -> EvalSet:
     """Return data that hold their judgments themselves, with one criterion's score as the human score."""
     name = f"{HUMAN}_{criterion}"
     if human is not None and human != name:
         raise OptionError(f"`human={human}` and `criterion={criterion}` name two scores; leave one out")
-    known = [score.removeprefix(f"{HUMAN}_") for score in data.scores if score.startswith(f"{HUMAN}_")]
-    known = list(dict.fromkeys([*known, *(data.judgments.criteria if data.judgments is not None else [])]))
-    if criterion not in known:
-        raise unknown_name("criterion", criterion, known, "check `criterion`")
+    criteria = [score.removeprefix(f"{HUMAN}_") for score in data.scores if score.startswith(f"{HUMAN}_")]
+    criteria = list(dict.fromkeys([*criteria, *(data.judgments.criteria if data.judgments is not None else [])]))
+    if criterion not in criteria:
+        raise unknown_name("criterion", criterion, criteria, "check `criterion`")
     return data.with_human(name) if name in data.scores else data.aggregate(criterion=criterion).with_human(name)
 
 
@@ -189,7 +191,7 @@ def criteria_note(data: EvalSet, human: str | None) -> list[str]:
 # -- Scores so large or small that their squares are no numbers ------------------------------------------------------
 
 
-def scale_of(data: EvalSet, judgments: Judgments | None, human: str | None) -> float:
+def score_divisor(data: EvalSet, judgments: Judgments | None, human: str | None) -> float:
     """Return the power of 10 by which people's scores must be divided so that their squares are numbers, or 1."""
     name = human or data.human
     values = [data.scores[name]] if name is not None and name in data.scores else []
@@ -197,51 +199,53 @@ def scale_of(data: EvalSet, judgments: Judgments | None, human: str | None) -> f
     return max((overflow_scale(part) for part in values), key=lambda size: abs(np.log10(size)), default=1.0)
 
 
-def extreme_metrics(data: EvalSet) -> bool:
+def has_extreme_metrics(data: EvalSet) -> bool:
     """Whether some metric is so large or small that it must be rescaled, which changes no estimate."""
     return any(overflow_scale(data.scores[name]) != 1.0 for name in data.metrics)
 
 
-def at_scale(data: EvalSet, size: float) -> EvalSet:
+def rescale_scores(data: EvalSet, size: float) -> EvalSet:
     """Divide all that people said by `size`, and other scores that are as extreme by their own size."""
     scores = {
         name: values / (size if name == data.human or is_human_name(name) else overflow_scale(values))
         for name, values in data.scores.items()
     }
-    made = None if data.judgments is None else judgments_at_scale(data.judgments, size)
+    made = None if data.judgments is None else rescale_judgments(data.judgments, size)
     return replace(data, scores=scores, judgments=made)
 
 
-def judgments_at_scale(judgments: Judgments, size: float) -> Judgments:
+def rescale_judgments(judgments: Judgments, size: float) -> Judgments:
     """Divide the values by `size`."""
     return Judgments(judgments.table.with_columns(pl.col("value") / size))
 
 
-def _split(table: pl.DataFrame, fits: pl.Expr) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _split_rows(table: pl.DataFrame, fits: pl.Expr) -> tuple[pl.DataFrame, pl.DataFrame]:
     return table.filter(fits), table.filter(~fits)
 
 
-def _note(
-    found: list[Mismatch], what: str, rows: pl.DataFrame, column: str, action: str, names: Sequence[object] = ()
+def _note_mismatch(
+    mismatches: list[Mismatch], what: str, rows: pl.DataFrame, column: str, action: str, names: Sequence[object] = ()
 ) -> None:
     """Note rows that do not fit; unknown names get their count and the nearest of `names`."""
     if not rows.height:
         return
     counts = rows.group_by(column, maintain_order=True).len().rows()
-    shown = counts[: _MAX_EXAMPLES if names else 1]
-    example = ", ".join(_named(str(name), count if len(counts) > 1 else None, names) for name, count in shown)
-    more = f" and {len(counts) - len(shown)} more" if len(counts) > len(shown) else ""
-    found.append(Mismatch(what, rows.height, example + more, action))
+    examples = counts[: _MAX_EXAMPLES if names else 1]
+    example = ", ".join(
+        _describe_name(str(name), count if len(counts) > 1 else None, names) for name, count in examples
+    )
+    more = f" and {len(counts) - len(examples)} more" if len(counts) > len(examples) else ""
+    mismatches.append(Mismatch(what, rows.height, example + more, action))
 
 
-def _named(name: str, count: int | None, names: Sequence[object]) -> str:
+def _describe_name(name: str, count: int | None, names: Sequence[object]) -> str:
     """An unknown name, how often it occurs among others, and what may be meant."""
     guess = closest(name, names)
-    told = [f"{count}"] * (count is not None and bool(names)) + [f"did you mean '{guess}'?"] * (guess is not None)
-    return f"{name} ({'; '.join(told)})" if told else name
+    remarks = [f"{count}"] * (count is not None and bool(names)) + [f"did you mean '{guess}'?"] * (guess is not None)
+    return f"{name} ({'; '.join(remarks)})" if remarks else name
 
 
-def repeat_mismatches(merged: MergedRepeats) -> list[Mismatch]:
+def describe_repeats(merged: MergedRepeats) -> list[Mismatch]:
     """Say how many judgments were copies of others, and how many repeats of one annotator were averaged."""
     rows = []
     if merged.copies:
@@ -254,30 +258,30 @@ def repeat_mismatches(merged: MergedRepeats) -> list[Mismatch]:
 
 def warn_left_out(name: str, mismatches: Sequence[Mismatch]) -> None:
     """Warn about judgments that do not count; those that were marked on purpose are no surprise."""
-    for mismatch in _faults(mismatches):
-        if mismatch.action == _LEFT_OUT:
+    for mismatch in _unintended_mismatches(mismatches):
+        if mismatch.action == _LEFT_OUT_ACTION:
             warn_caller(f"{name}: {mismatch.sentence}", LeftOutWarning)
 
 
-def refuse(mismatches: tuple[Mismatch, ...]) -> None:
+def refuse_mismatches(mismatches: tuple[Mismatch, ...]) -> None:
     """Raise when anything does not fit (`--strict`); judgments that were marked on purpose are no mistake."""
-    faults = _faults(mismatches)
+    faults = _unintended_mismatches(mismatches)
     if faults:
-        raise DataError("judgments do not fit the data" + _listed(faults))
+        raise DataError("judgments do not fit the data" + _list_mismatches(faults))
 
 
-def _faults(mismatches: Sequence[Mismatch]) -> list[Mismatch]:
-    return [mismatch for mismatch in mismatches if mismatch.what != _LEFT_OUT_BY_CLEAN]
+def _unintended_mismatches(mismatches: Sequence[Mismatch]) -> list[Mismatch]:
+    return [mismatch for mismatch in mismatches if mismatch.what != _MARKED_BY_CLEAN]
 
 
-def _listed(found: list[Mismatch]) -> str:
-    return "".join(f"; {m.count} {m.what} ({m.example})" for m in found)
+def _list_mismatches(mismatches: list[Mismatch]) -> str:
+    return "".join(f"; {m.count} {m.what} ({m.example})" for m in mismatches)
 
 
 # -- Selections from a pool, in one stage or two: the population is all of it, the data may hold only what was chosen
 
 
-def whole_pool(evalset: EvalSet, scores: FloatArray, selection: Selection) -> tuple[EvalSet, FloatArray]:
+def extend_to_pool(evalset: EvalSet, scores: FloatArray, selection: Selection) -> tuple[EvalSet, FloatArray]:
     """Return the full pool and its human scores, without what is known of a part only; other data: as they are.
 
     One stage is like two where the data lack items of the pool: outputs were made for the chosen ones only. Items that
@@ -303,17 +307,19 @@ def whole_pool(evalset: EvalSet, scores: FloatArray, selection: Selection) -> tu
             f"a population of {selection.population} items",
             "give a selection from a smaller pool",
         )
-        return _padded(evalset, lacking), np.vstack([scores, np.full((lacking, evalset.n_systems), np.nan)])
+        return _pad_with_unknown_items(evalset, lacking), np.vstack(
+            [scores, np.full((lacking, evalset.n_systems), np.nan)]
+        )
     partial = [name for name in evalset.metrics if not np.isfinite(evalset.scores[name]).any(axis=1).all()]
-    kept = {name: values for name, values in evalset.scores.items() if name not in partial}
-    return (replace(evalset, scores=kept) if partial else evalset), scores
+    complete = {name: values for name, values in evalset.scores.items() if name not in partial}
+    return (replace(evalset, scores=complete) if partial else evalset), scores
 
 
-def require_known_of_pool(data: EvalSet, pool: EvalSet, spec: Spec) -> None:
+def require_metrics_of_pool(data: EvalSet, pool: EvalSet, spec: Spec) -> None:
     """Refuse metrics named for an estimate that are there for the first stage's items only."""
-    asked = spec.parameters.get("metrics", ())
-    asked = asked.split("|") if isinstance(asked, str) else asked
-    partial = [name for name in asked if name in data.scores and name not in pool.scores]
+    names = spec.parameters.get("metrics", ())
+    names = names.split("|") if isinstance(names, str) else names
+    partial = [name for name in names if name in data.scores and name not in pool.scores]
     if partial:
         raise OptionError(
             f"metrics={'|'.join(partial)}: known of the first stage's items only, and their mean over the pool is not; "
@@ -321,7 +327,7 @@ def require_known_of_pool(data: EvalSet, pool: EvalSet, spec: Spec) -> None:
         )
 
 
-def _padded(evalset: EvalSet, lacking: int) -> EvalSet:
+def _pad_with_unknown_items(evalset: EvalSet, lacking: int) -> EvalSet:
     """The set with unknown items at its end, and without anything that would be known of a part only."""
     ids = evalset.items["id"]
     if ids.dtype == pl.Int64:

@@ -34,8 +34,8 @@ from aliquot.stats.resampling import bootstrap_sums
 
 KINDS = ("t", "bootstrap", "hoeffding", "bernstein", "sequence")
 DRAWS = 10_000
-_BY_WIDTH = ("hoeffding", "bernstein")
-MOST_SURE = 1 - 1e-9
+_WIDTH_ONLY = ("hoeffding", "bernstein")
+MAX_LEVEL = 1 - 1e-9
 NOISE_SHARE = 4.0  # the noise of judging is held against this part of the error rate of an interval for every look
 
 
@@ -51,11 +51,11 @@ class Bounds:
 
 def check_level(level: float) -> None:
     """Refuse levels at which no interval can be computed: beyond 1 - 1e-9 quantiles are mere rounding errors."""
-    if not 0.0 < level <= MOST_SURE:
-        raise OptionError(f"level is {level}; choose between 0 and {MOST_SURE}, for instance 0.95")
+    if not 0.0 < level <= MAX_LEVEL:
+        raise OptionError(f"level is {level}; choose between 0 and {MAX_LEVEL}, for instance 0.95")
 
 
-def bounds(
+def compute_bounds(
     kind: str,
     inference: Inference,
     *,
@@ -68,27 +68,27 @@ def bounds(
         raise unknown_name("interval", kind, KINDS)
     check_level(level)
     if kind == "t":
-        limits = _around(inference.values, inference.half_widths(level), inference.pair_half_widths(level))
-        return limits if inference.scale is None else _on_scale(limits, inference, inference.scale, level)
+        limits = _symmetric_bounds(inference.values, inference.half_widths(level), inference.pair_half_widths(level))
+        return limits if inference.scale is None else _bounds_on_scale(limits, inference, inference.scale, level)
     if kind == "bootstrap":
-        regular = bounds("t", inference, level=level, value_range=value_range, seed=seed)
+        regular = compute_bounds("t", inference, level=level, value_range=value_range, seed=seed)
         nothing_varied = is_negligible(np.sqrt((inference.errors**2).sum(axis=0)), inference.se)
-        return _replace_unseen(_bootstrap(inference, level, seed), regular, nothing_varied)
+        return _replace_unseen(_bootstrap_bounds(inference, level, seed), regular, nothing_varied)
     if kind == "sequence":
-        limits = _sequence(inference, level, value_range)
+        limits = _sequence_bounds(inference, level, value_range)
     else:
-        limits = _distribution_free(kind, inference, level, value_range)
+        limits = _distribution_free_bounds(kind, inference, level, value_range)
     return limits if inference.added is None else _add_target(limits, inference, inference.added, level)
 
 
-def _replace_unseen(limits: Bounds, others: Bounds, unseen: BoolArray) -> Bounds:
+def _replace_unseen(limits: Bounds, replacement: Bounds, unseen: BoolArray) -> Bounds:
     """Take other intervals where nothing varied: resampling cannot show a spread that was not seen."""
     either = unseen[:, None] | unseen[None, :]
     return Bounds(
-        np.where(unseen, others.low, limits.low),
-        np.where(unseen, others.high, limits.high),
-        np.where(either, others.pair_low, limits.pair_low),
-        np.where(either, others.pair_high, limits.pair_high),
+        np.where(unseen, replacement.low, limits.low),
+        np.where(unseen, replacement.high, limits.high),
+        np.where(either, replacement.pair_low, limits.pair_low),
+        np.where(either, replacement.pair_high, limits.pair_high),
     )
 
 
@@ -118,7 +118,7 @@ def cut_to_scale(limits: Bounds, scale: Scale | None) -> Bounds:
     )
 
 
-def _on_scale(limits: Bounds, inference: Inference, scale: Scale, level: float) -> Bounds:
+def _bounds_on_scale(limits: Bounds, inference: Inference, scale: Scale, level: float) -> Bounds:
     """Intervals that end where the scale ends (docs/methods.md, section 4).
 
     Pass/fail: Korn and Graubard's interval for means, Tango's for differences, both with the effective size that the
@@ -129,7 +129,7 @@ def _on_scale(limits: Bounds, inference: Inference, scale: Scale, level: float) 
         regular = scale.binary | (limits.low < scale.low) | (limits.high > scale.high) | (inference.unseen > 0)
         use = regular & ~inference.exact
         mean, variance = (inference.values - scale.low) / scale.width, (inference.se / scale.width) ** 2
-        wider = _widening(inference.sample.counts, inference.freedom, level)
+        wider = _t_widening(inference.sample.counts, inference.freedom, level)
         low, high = korn_graubard(mean, variance * wider**2, _effective_sizes(inference), level)
         limits = replace(
             limits,
@@ -141,7 +141,7 @@ def _on_scale(limits: Bounds, inference: Inference, scale: Scale, level: float) 
     return cut_to_scale(limits, scale)
 
 
-def _widening(counts: IntArray, freedom: FloatArray, level: float) -> FloatArray:
+def _t_widening(counts: IntArray, freedom: FloatArray, level: float) -> FloatArray:
     """How much wider t is with the design's degrees of freedom than with those of as many independent items."""
     upper = 0.5 + level / 2
     wider: FloatArray = stdtrit(freedom, upper) / stdtrit(np.maximum(counts - 1.0, 1.0), upper)
@@ -155,8 +155,8 @@ def _effective_sizes(inference: Inference) -> FloatArray:
     size = weight.sum(axis=0) ** 2 / np.maximum((weight**2).sum(axis=0), 1e-300)
     size = np.minimum(size, float(sample.units))
     if inference.added is None:  # the finite population counts
-        left = np.maximum(1.0 - sample.counts / sample.population, 1.0 / sample.population)
-        size = np.minimum(size / left, sample.population)
+        unsampled = np.maximum(1.0 - sample.counts / sample.population, 1.0 / sample.population)
+        size = np.minimum(size / unsampled, sample.population)
     return np.asarray(size, dtype=np.float64)
 
 
@@ -168,22 +168,24 @@ def _binary_pairs(limits: Bounds, inference: Inference, scale: Scale, level: flo
     present = np.isfinite(passed)
     common = present.T.astype(np.float64) @ (present * sample.weight[:, None])
     passes = np.where(present, passed, 0.0)
-    both = passes.T @ (passes * sample.weight[:, None])
-    own = passes.T @ (present * sample.weight[:, None])
+    both_passed = passes.T @ (passes * sample.weight[:, None])
+    passed_once = passes.T @ (present * sample.weight[:, None])
     with np.errstate(invalid="ignore", divide="ignore"):
-        unlike = np.where(common > 0, (own + own.T - 2 * both) / common, np.nan)
+        discordant = np.where(common > 0, (passed_once + passed_once.T - 2 * both_passed) / common, np.nan)
     apart = mean[:, None] * (1 - mean[None, :])
     gap = mean[:, None] - mean[None, :]
-    unlike = np.clip(np.where(np.isnan(unlike), apart + apart.T, unlike), np.abs(gap), 1.0)
+    discordant = np.clip(np.where(np.isnan(discordant), apart + apart.T, discordant), np.abs(gap), 1.0)
     counts = np.minimum.outer(sample.counts, sample.counts)
-    variance = (inference.pair_se / scale.width * _widening(counts, inference.pair_freedom, level)) ** 2
+    variance = (inference.pair_se / scale.width * _t_widening(counts, inference.pair_freedom, level)) ** 2
     sizes = _effective_sizes(inference)
-    most = np.minimum.outer(sizes, sizes)
-    spread = unlike - gap**2
-    seen = (spread > 1e-12) & (variance > 1e-12 * spread)
-    size = np.where(seen, np.minimum(spread / np.where(seen, variance, 1.0), 4.0 * most), most)
+    max_size = np.minimum.outer(sizes, sizes)
+    spread = discordant - gap**2
+    is_informative = (spread > 1e-12) & (variance > 1e-12 * spread)
+    size = np.where(
+        is_informative, np.minimum(spread / np.where(is_informative, variance, 1.0), 4.0 * max_size), max_size
+    )
     size[np.isnan(inference.pair_se)] = np.nan
-    low, high = tango_interval(size * (unlike + gap) / 2, size * (unlike - gap) / 2, size, level)
+    low, high = tango_interval(size * (discordant + gap) / 2, size * (discordant - gap) / 2, size, level)
     use = ~(inference.exact[:, None] & inference.exact[None, :]) & ~np.eye(m, dtype=bool)
     return replace(
         limits,
@@ -192,12 +194,12 @@ def _binary_pairs(limits: Bounds, inference: Inference, scale: Scale, level: flo
     )
 
 
-def _around(values: FloatArray, half: FloatArray, pair_half: FloatArray) -> Bounds:
+def _symmetric_bounds(values: FloatArray, half: FloatArray, pair_half: FloatArray) -> Bounds:
     difference = values[:, None] - values[None, :]
     return Bounds(values - half, values + half, difference - pair_half, difference + pair_half)
 
 
-def _bootstrap(inference: Inference, level: float, seed: Seed) -> Bounds:
+def _bootstrap_bounds(inference: Inference, level: float, seed: Seed) -> Bounds:
     """Resample the design's units (documents where documents were drawn) with their errors.
 
     The errors already carry the finite population and the order of drawing, so that the spread of a draw is that of
@@ -205,11 +207,11 @@ def _bootstrap(inference: Inference, level: float, seed: Seed) -> Bounds:
     bootstrap knows nothing of its own uncertainty: with few units it is widened as t intervals are against normal ones.
     """
     errors, values = inference.errors, inference.values
-    wider, pair_wider = _against_normal(inference, level)
-    own = np.sqrt((errors**2).sum(axis=0))
+    wider, pair_wider = _t_over_normal(inference, level)
+    se_of_draws = np.sqrt((errors**2).sum(axis=0))
     pair_own = pair_errors(errors.T @ errors)
     # What the target or the finite population changes in the variance changes the width alike.
-    wider = wider * np.divide(inference.se, own, out=np.ones_like(own), where=own > 0)
+    wider = wider * np.divide(inference.se, se_of_draws, out=np.ones_like(se_of_draws), where=se_of_draws > 0)
     pair_wider = pair_wider * np.divide(inference.pair_se, pair_own, out=np.ones_like(pair_own), where=pair_own > 0)
     deviations = bootstrap_sums(errors, DRAWS, seed)
     tail = (1 - level) / 2
@@ -225,14 +227,14 @@ def _bootstrap(inference: Inference, level: float, seed: Seed) -> Bounds:
     )
 
 
-def _against_normal(inference: Inference, level: float) -> tuple[FloatArray, FloatArray]:
+def _t_over_normal(inference: Inference, level: float) -> tuple[FloatArray, FloatArray]:
     """How much wider t intervals are than normal ones, for systems and for pairs."""
     upper = 0.5 + level / 2
     normal = float(ndtri(upper))
     return stdtrit(inference.freedom, upper) / normal, stdtrit(inference.pair_freedom, upper) / normal
 
 
-def _checked_range(sample: Sample, value_range: tuple[float, float] | None, kind: str) -> tuple[float, float]:
+def _require_range(sample: Sample, value_range: tuple[float, float] | None, kind: str) -> tuple[float, float]:
     if value_range is None:
         raise OptionError(f"the interval '{kind}' needs the scale's ends: set `value_range`, e.g. (0, 100)")
     low, high = value_range
@@ -255,7 +257,7 @@ def range_note(scores: FloatArray, value_range: tuple[float, float], kind: str) 
         return None
     bad = np.nanmin(scores) if np.nanmin(scores) < low else np.nanmax(scores)
     outside = f"the score {bad:g} lies outside `value_range` {low:g},{high:g}"
-    if kind not in _BY_WIDTH:
+    if kind not in _WIDTH_ONLY:
         raise DataError(f"{outside}; correct the range or the score")
     return (
         f"{outside}: its width {high - low:g} is used as it is, and the {kind} interval may cover less than it promises"
@@ -265,7 +267,7 @@ def range_note(scores: FloatArray, value_range: tuple[float, float], kind: str) 
 def refuse_outside(sample: Sample, value_range: tuple[float, float], interval: str) -> None:
     """Raise DataError for human scores outside the named scale, with the outputs, where its ends count."""
     low, high = value_range
-    if interval in _BY_WIDTH or is_within(sample.scores, low, high):
+    if interval in _WIDTH_ONLY or is_within(sample.scores, low, high):
         return
     cells = np.argwhere((sample.scores < low) | (sample.scores > high))
     places = [
@@ -279,12 +281,12 @@ def refuse_outside(sample: Sample, value_range: tuple[float, float], interval: s
     )
 
 
-def _distribution_free(
+def _distribution_free_bounds(
     kind: str, inference: Inference, level: float, value_range: tuple[float, float] | None
 ) -> Bounds:
     """Hoeffding and Bernstein bounds for any scores on the scale; unequal chances stretch the scale."""
     sample = inference.sample
-    low, high = _checked_range(sample, value_range, kind)
+    low, high = _require_range(sample, value_range, kind)
     counts = np.isfinite(sample.scores).sum(axis=0)
     stretch = float((sample.weight / sample.weight.mean()).max())
     width = (high - low) * stretch
@@ -297,10 +299,10 @@ def _distribution_free(
             sd = np.nanstd(sample.scores, axis=0, ddof=1) * stretch
         half = bernstein_half_width(sd, counts, width, level)
         pair_half = bernstein_half_width(2 * sd, counts, 2 * width, level)
-    return _around(inference.values, half, np.maximum(pair_half[:, None], pair_half[None, :]))
+    return _symmetric_bounds(inference.values, half, np.maximum(pair_half[:, None], pair_half[None, :]))
 
 
-def _sequence(inference: Inference, level: float, value_range: tuple[float, float] | None) -> Bounds:
+def _sequence_bounds(inference: Inference, level: float, value_range: tuple[float, float] | None) -> Bounds:
     """Bounds that may be looked at after every judgment.
 
     Plain means of an equal-chance random order on a known scale: betting without replacement. Otherwise (regression,
@@ -309,20 +311,20 @@ def _sequence(inference: Inference, level: float, value_range: tuple[float, floa
     sample = inference.sample
     equal = bool(np.allclose(sample.weight, sample.weight[0])) and sample.kind == "unordered"
     present = np.isfinite(sample.scores)
-    whole: BoolArray = present.sum(axis=0) == sample.n
+    is_complete: BoolArray = present.sum(axis=0) == sample.n
     if (
         value_range is None
         or inference.fitted.proxy is not None
         or not equal
-        or ((present.sum(axis=0) > 0) != whole).any()
+        or ((present.sum(axis=0) > 0) != is_complete).any()
     ):
-        return _asymptotic(inference, level)
-    low, high = _checked_range(sample, value_range, "sequence")
-    means = betting_sequence(sample.scores[:, whole], sample.population, low, high, level)
-    first, second = np.triu_indices(int(whole.sum()), 1)
-    place = np.flatnonzero(whole)
-    limits = _unknown(len(whole))
-    limits.low[whole], limits.high[whole] = means.lower[-1], means.upper[-1]
+        return _asymptotic_bounds(inference, level)
+    low, high = _require_range(sample, value_range, "sequence")
+    means = betting_sequence(sample.scores[:, is_complete], sample.population, low, high, level)
+    first, second = np.triu_indices(int(is_complete.sum()), 1)
+    place = np.flatnonzero(is_complete)
+    limits = _nan_bounds(len(is_complete))
+    limits.low[is_complete], limits.high[is_complete] = means.lower[-1], means.upper[-1]
     if len(first):
         a, b, width = place[first], place[second], high - low
         gaps = betting_sequence(sample.scores[:, a] - sample.scores[:, b], sample.population, -width, width, level)
@@ -331,12 +333,12 @@ def _sequence(inference: Inference, level: float, value_range: tuple[float, floa
     return limits
 
 
-def _unknown(systems: int) -> Bounds:
+def _nan_bounds(systems: int) -> Bounds:
     pairs = (systems, systems)
     return Bounds(*(np.full(shape, np.nan) for shape in (systems, systems, pairs, pairs)))
 
 
-def _asymptotic(inference: Inference, level: float) -> Bounds:
+def _asymptotic_bounds(inference: Inference, level: float) -> Bounds:
     """The asymptotic sequence, tuned for the present number of units, without the finite population's gain.
 
     It is normal in its limit; with few or unequal units it is widened as t intervals are against normal ones.
@@ -344,16 +346,16 @@ def _asymptotic(inference: Inference, level: float) -> Bounds:
     sample, errors = inference.sample, inference.errors
     free = 1.0 - float(sample.probabilities.mean())
     scaled = errors / np.sqrt(free) if free > 0 else errors
-    half = _asymptotic_half(np.sqrt((scaled**2).sum(axis=0)), len(errors), level)
-    pair = _asymptotic_half(pair_errors(scaled.T @ scaled), len(errors), level)
-    wider, pair_wider = _against_normal(inference, level)
+    half = _asymptotic_half_widths(np.sqrt((scaled**2).sum(axis=0)), len(errors), level)
+    pair = _asymptotic_half_widths(pair_errors(scaled.T @ scaled), len(errors), level)
+    wider, pair_wider = _t_over_normal(inference, level)
     unseen = inference.unseen > 0  # an error that was not seen is unknown, not 0
     half, pair = np.where(unseen, np.nan, half), np.where(unseen[:, None] | unseen[None, :], np.nan, pair)
-    return _around(inference.values, wider * half, pair_wider * pair)
+    return _symmetric_bounds(inference.values, wider * half, pair_wider * pair)
 
 
-def _asymptotic_half(se: FloatArray, units: int, level: float) -> FloatArray:
+def _asymptotic_half_widths(se: FloatArray, units: int, level: float) -> FloatArray:
     se = snap_to_zero(se, max_abs(se))
-    known = np.where(se > 0, se, np.nan) * np.sqrt(units)
-    path = asymptotic_sequence(0.0, known, units, tune_rho(known, units, level), level)
+    sd = np.where(se > 0, se, np.nan) * np.sqrt(units)
+    path = asymptotic_sequence(0.0, sd, units, tune_rho(sd, units, level), level)
     return np.where(se == 0, 0.0, path.upper)

@@ -134,9 +134,13 @@ class Monitor:
                 "noise", noise, f"give a variance, or what `judging_noise` returns for these {systems} systems"
             )
         covariance = self._noise.covariance(adjusted=False) if len(shares) else np.zeros((systems, systems))
-        own = np.diag(covariance)
-        gap = own[self._a] + own[self._b] - 2.0 * covariance[self._a, self._b] if len(self._a) else np.zeros(1)
-        self._annotators = own, np.maximum(gap, 0.0)
+        variances = np.diag(covariance)
+        gap = (
+            variances[self._a] + variances[self._b] - 2.0 * covariance[self._a, self._b]
+            if len(self._a)
+            else np.zeros(1)
+        )
+        self._annotators = variances, np.maximum(gap, 0.0)
 
     def _noise_half_widths(self) -> tuple[FloatArray, FloatArray]:
         """Return what judging noise adds to the half widths of means and pairs."""
@@ -245,12 +249,12 @@ class Monitor:
 
         Bets grow as variances become known: half widths shrink faster than sqrt(1/t - 1/N), about with power 2/3.
         """
-        left, sought, sampling = self._population - count, difference**2 - noise**2, half**2 - noise**2
-        if not count or not left or not sought > 0 or not 0 < sampling < math.inf:
-            return left
-        rest, power = 1.0 / self._population, 1.5 if self.kind == "betting" else 2.0
-        needed = 1.0 / ((sought / sampling) ** (power / 2) * (1.0 / count - rest) + rest)
-        return int(min(left, max(1.0, math.ceil(needed) - count)))
+        n_left, sought, sampling = self._population - count, difference**2 - noise**2, half**2 - noise**2
+        if not count or not n_left or not sought > 0 or not 0 < sampling < math.inf:
+            return n_left
+        inverse_population, power = 1.0 / self._population, 1.5 if self.kind == "betting" else 2.0
+        needed = 1.0 / ((sought / sampling) ** (power / 2) * (1.0 / count - inverse_population) + inverse_population)
+        return int(min(n_left, max(1.0, math.ceil(needed) - count)))
 
     def _best(self, pairs: Sequence[PairState]) -> str | None:
         """Return the only system not beaten; for other questions than "best", the one that has beaten all others."""

@@ -11,7 +11,7 @@ from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning
 from aliquot.estimation.intervals import Bounds
 from aliquot.estimation.pipeline import Inference, without_spread
-from aliquot.estimation.proxies import standard_metric, usable
+from aliquot.estimation.proxies import select_proxies, standardise_metric
 from aliquot.estimation.ranking import Ranking
 from aliquot.estimation.sample import Sample
 from aliquot.stats.arrays import FloatArray
@@ -25,7 +25,9 @@ UNKNOWN_CHANCES = "the items were not drawn with known probabilities"
 PUBLISHED_RULE = (
     "clusters by the published convention: one-sided p of each pair alone, which calls equal systems different often"
 )
-_AGAINST = -0.6  # median correlation with the metrics over systems below which a score may be upside down
+_MAX_OPPOSITE_CORRELATION = (
+    -0.6
+)  # median correlation with the metrics over systems below which a score may be upside down
 
 
 def sampling_notes(sample: Sample, selection: Selection | None) -> list[str]:
@@ -64,16 +66,16 @@ def sampling_notes(sample: Sample, selection: Selection | None) -> list[str]:
 
 def direction_notes(inference: Inference, human: str | None) -> list[str]:
     """Warn where the systems' means run against nearly all metrics: penalties given as positive numbers do that."""
-    evalset, known = inference.sample.evalset, inference.judged
-    names = usable(evalset, None)
-    if known.sum() < 4 or len(names) < 1:
+    evalset, is_judged = inference.sample.evalset, inference.judged
+    names = select_proxies(evalset, None)
+    if is_judged.sum() < 4 or len(names) < 1:
         return []
-    metrics = np.array([standard_metric(evalset, name).mean(axis=0)[known] for name in names])
-    found = np.array([pearson(metric, inference.values[known]) for metric in metrics])
-    typical = float(np.nanmedian(found)) if np.isfinite(found).any() else 0.0
-    if typical > _AGAINST:
+    metrics = np.array([standardise_metric(evalset, name).mean(axis=0)[is_judged] for name in names])
+    correlations = np.array([pearson(metric, inference.values[is_judged]) for metric in metrics])
+    typical = float(np.nanmedian(correlations)) if np.isfinite(correlations).any() else 0.0
+    if typical > _MAX_OPPOSITE_CORRELATION:
         return []
-    against = f"median correlation {typical:.2f} over {int(known.sum())} systems"
+    against = f"median correlation {typical:.2f} over {int(is_judged.sum())} systems"
     remedy = f"if lower scores are better, name '{human or 'the score'}' in `lower_is_better`"
     return [f"the systems' means run against the metrics ({against}): {remedy}"]
 
@@ -149,7 +151,7 @@ def no_spread_notes(inference: Inference) -> list[str]:
     sample = inference.sample
     several = (sample.counts > 1) & ~inference.exact
     bounded = bool((inference.unseen > 0).any())
-    names = [sample.evalset.systems[at] for at in np.flatnonzero(without_spread(sample) & several)]
+    names = [sample.evalset.systems[index] for index in np.flatnonzero(without_spread(sample) & several)]
     if not names:
         return []
     means = "the scale's ends and the other systems limit their error" if bounded else "no standard error can be given"

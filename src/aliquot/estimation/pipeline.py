@@ -107,12 +107,12 @@ class Inference:
         """Degrees of freedom of each mean's variance: pooled over systems, unless they have items of their own."""
         if not self.sample.ragged:
             return np.full(len(self.values), degrees_of_freedom(self.errors, self.most_freedom))
-        own = np.isfinite(self.sample.scores)
-        if len(self.errors) != len(own):  # documents are the units: no system has units of its own
-            own = np.ones(self.errors.shape, dtype=bool)
+        is_judged = np.isfinite(self.sample.scores)
+        if len(self.errors) != len(is_judged):  # documents are the units: no system has units of its own
+            is_judged = np.ones(self.errors.shape, dtype=bool)
         return np.array(
             [
-                degrees_of_freedom(self.errors[own[:, s], s][:, None], max(1.0, n - 1.0)) + POOLED_CELLS
+                degrees_of_freedom(self.errors[is_judged[:, s], s][:, None], max(1.0, n - 1.0)) + POOLED_CELLS
                 for s, n in enumerate(self.sample.counts)
             ]
         )
@@ -169,9 +169,9 @@ def infer(sample: Sample, spec: Spec, *, question: tuple[Scale | None, bool] | N
     if scale is not None:
         fitted = replace(fitted, values=np.clip(fitted.values, scale.low, scale.high))
         at_end = is_negligible(fitted.values - scale.high, scale.high - np.nanmin(sample.scores))
-        seen_equal = blank & (sample.counts > 1) & (at_end | np.isfinite(scale.width))
-        unseen = np.where(seen_equal, _unseen_variance(sample, fitted.values, scale, seen_equal), 0.0)
-        blank = blank & ~(seen_equal & np.isfinite(unseen))
+        is_equal = blank & (sample.counts > 1) & (at_end | np.isfinite(scale.width))
+        unseen = np.where(is_equal, _unseen_variance(sample, fitted.values, scale, is_equal), 0.0)
+        blank = blank & ~(is_equal & np.isfinite(unseen))
         unseen = np.nan_to_num(unseen)
     errors.units[:, blank] = np.nan
     return Inference(sample, fitted, errors, scale=scale, exact=exact, unseen=unseen)
@@ -184,8 +184,8 @@ def _unseen_variance(sample: Sample, values: FloatArray, scale: Scale, equal: Bo
     if np.isfinite(scale.width):
         share = ((values - scale.low) / scale.width * n + 2.0) / (n + 4.0)
         allowed = scale.width**2 * share * (1.0 - share) / (n + 4.0)
-    others = sample.scores[:, ~equal & (sample.counts > 1)]
-    usual = float(np.nanvar(others, axis=0, ddof=1).mean()) if others.size else np.inf
+    other_scores = sample.scores[:, ~equal & (sample.counts > 1)]
+    usual = float(np.nanvar(other_scores, axis=0, ddof=1).mean()) if other_scores.size else np.inf
     variance = np.minimum(allowed, usual / n)
     return np.where(np.isfinite(variance), variance, np.nan)
 

@@ -22,11 +22,11 @@ from aliquot.stats.text_similarity import similarity_to_others
 # -- What metrics and sources say about every output: the features of the regression estimators ----------------------
 
 
-_KEPT = 4_000_000  # numbers of features that are worth keeping for the next estimate on the same set
-_EXTRA = 0.5  # scale of length, curvature and texts beside the metrics, which share a unit variance
-_FEWEST_OUTPUTS = 3  # two outputs resemble each other equally
-_HALF = 0.5
-_FAR = 1.5
+_MAX_CACHED_NUMBERS = 4_000_000  # numbers of features that are worth keeping for the next estimate on the same set
+_EXTRA_SCALE = 0.5  # scale of length, curvature and texts beside the metrics, which share a unit variance
+_MIN_OUTPUTS = 3  # two outputs resemble each other equally
+_MIN_COVERAGE = 0.5
+_MAX_LENGTH_DEVIATION = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Proxies:
         """The number of features, K."""
         return int(self.means.shape[1])
 
-    def joined_with(self, feature: FloatArray, rows: IntArray) -> Proxies:
+    def append(self, feature: FloatArray, rows: IntArray) -> Proxies:
         """These and one more (N x M)."""
         return Proxies(
             np.concatenate([self.judged, feature[rows][:, :, None]], axis=2),
@@ -49,7 +49,7 @@ class Proxies:
         )
 
 
-def usable(evalset: EvalSet, names: Sequence[str] | None) -> list[str]:
+def select_proxies(evalset: EvalSet, names: Sequence[str] | None) -> list[str]:
     """Return the named metrics, or all that vary and cover at least half of the outputs; constant ones never help."""
     if names is not None:
         for name in names:
@@ -57,21 +57,21 @@ def usable(evalset: EvalSet, names: Sequence[str] | None) -> list[str]:
                 raise unknown_name("metric", name, evalset.scores)
             if name == evalset.human:
                 raise OptionError(f"'{name}' is the score to be estimated, not a proxy of it; name metrics only")
-        return [name for name in names if _varies(evalset.scores[name], name)]
+        return [name for name in names if _warn_if_constant(evalset.scores[name], name)]
     return usable_metrics(evalset)
 
 
-def _varies(values: FloatArray, name: str) -> bool:
+def _warn_if_constant(values: FloatArray, name: str) -> bool:
     if np.isfinite(values).any() and not is_constant(values):
         return True
     warnings.warn(f"the metric '{name}' is constant or empty and tells nothing: left out", AliquotWarning, 2)
     return False
 
 
-def filled_additively(values: FloatArray) -> FloatArray:
+def fill_additively(values: FloatArray) -> FloatArray:
     """Fill missing cells with item effect + system effect; an unknown effect is 0.
 
-    >>> filled_additively(np.array([[1.0, 2.0], [3.0, np.nan]])).tolist()
+    >>> fill_additively(np.array([[1.0, 2.0], [3.0, np.nan]])).tolist()
     [[1.0, 2.0], [3.0, 3.0]]
     """
     present = np.isfinite(values)
@@ -86,25 +86,25 @@ def filled_additively(values: FloatArray) -> FloatArray:
     return np.where(present, values, grand + item[:, None] + system[None, :])
 
 
-def standard_metric(evalset: EvalSet, name: str) -> FloatArray:
+def standardise_metric(evalset: EvalSet, name: str) -> FloatArray:
     """A metric without gaps, shifted and scaled to mean 0 and variance 1 over all cells."""
 
-    def make(evalset: EvalSet) -> FloatArray:
-        values = filled_additively(evalset.scores[name])
+    def standardise(evalset: EvalSet) -> FloatArray:
+        values = fill_additively(evalset.scores[name])
         standard: FloatArray = (values - values.mean()) / (float(nan_std(values)) or 1.0)
         return standard
 
-    return evalset.derived(f"standard metric {name}", make)
+    return evalset.derived(f"standard metric {name}", standardise)
 
 
 def plain_proxies(evalset: EvalSet, names: Sequence[str], rows: IntArray) -> Proxies:
     """One feature per metric, standardised over all outputs."""
     judged, means = [], []
     for name in names:
-        values = standard_metric(evalset, name)
+        values = standardise_metric(evalset, name)
         judged.append(values[rows])
         means.append(values.mean(axis=0))
-    return _proxies(judged, means, len(rows), evalset.n_systems)
+    return _stack_proxies(judged, means, len(rows), evalset.n_systems)
 
 
 def rich_proxies(evalset: EvalSet, names: Sequence[str], rows: IntArray, *, texts: bool = True) -> Proxies:
@@ -115,46 +115,46 @@ def rich_proxies(evalset: EvalSet, names: Sequence[str], rows: IntArray, *, text
     Errors grow with length, and more so on hard items: hence log length, its product with the metrics' consensus, and
     the consensus squared. `texts` adds what the outputs say of each other (`text_features`).
     """
-    if evalset.n_items * evalset.n_systems * (2 * len(names) + 6) <= _KEPT:
+    if evalset.n_items * evalset.n_systems * (2 * len(names) + 6) <= _MAX_CACHED_NUMBERS:
         key = f"{names!r} {texts}"
         every = evalset.derived(
-            f"rich proxies {key}", lambda data: _rich(data, names, np.arange(len(data)), texts=texts).judged
+            f"rich proxies {key}", lambda data: _rich_features(data, names, np.arange(len(data)), texts=texts).judged
         )
         means = evalset.derived(f"rich proxy means {key}", lambda _: every.mean(axis=0))
         return Proxies(every[rows], means)
-    return _rich(evalset, names, rows, texts=texts)
+    return _rich_features(evalset, names, rows, texts=texts)
 
 
-def _rich(evalset: EvalSet, names: Sequence[str], rows: IntArray, *, texts: bool) -> Proxies:
+def _rich_features(evalset: EvalSet, names: Sequence[str], rows: IntArray, *, texts: bool) -> Proxies:
     judged, means = [], []
     scale = 1.0 / np.sqrt(max(1, len(names)))
     consensus = np.zeros((evalset.n_items, evalset.n_systems))
     for name in names:
-        values = standard_metric(evalset, name) * scale
+        values = standardise_metric(evalset, name) * scale
         deviation = values - values.mean(axis=1, keepdims=True)
         for part in (values, deviation):
             judged.append(part[rows])
             means.append(part.mean(axis=0))
         consensus += values
-    shared = _shared(evalset, consensus, metrics=bool(names))
+    shared = _length_and_consensus(evalset, consensus, metrics=bool(names))
     for part in [*shared, *(text_features(evalset).values() if texts else [])]:
         judged.append(part[rows])
         means.append(part.mean(axis=0))
-    return _proxies(judged, means, len(rows), evalset.n_systems)
+    return _stack_proxies(judged, means, len(rows), evalset.n_systems)
 
 
-def _shared(evalset: EvalSet, consensus: FloatArray, *, metrics: bool) -> list[FloatArray]:
+def _length_and_consensus(evalset: EvalSet, consensus: FloatArray, *, metrics: bool) -> list[FloatArray]:
     """Length, consensus x length, consensus squared; what cannot be known is left out."""
     features = []
     varies = metrics and not is_negligible(consensus.std(), 1.0)  # a sum of metrics of unit size
     standard = (consensus - consensus.mean()) / consensus.std() if varies else None
-    lengths = standard_length(evalset)
+    lengths = standardise_length(evalset)
     if lengths is not None:
-        features.append(_EXTRA * np.broadcast_to(lengths[:, None], consensus.shape))
+        features.append(_EXTRA_SCALE * np.broadcast_to(lengths[:, None], consensus.shape))
         if standard is not None:
-            features.append(_EXTRA * standard * lengths[:, None])
+            features.append(_EXTRA_SCALE * standard * lengths[:, None])
     if standard is not None:
-        features.append(_EXTRA * (standard**2 - 1.0))
+        features.append(_EXTRA_SCALE * (standard**2 - 1.0))
     return features
 
 
@@ -164,23 +164,23 @@ def text_features(evalset: EvalSet) -> dict[str, FloatArray]:
     An output unlike all others, or much shorter or longer than they are, is more often wrong. Needs no metric and knows
     no language. Empty where outputs are absent, or all alike, or where more than half of them are missing.
     """
-    if evalset.outputs is None or evalset.n_systems < _FEWEST_OUTPUTS:
+    if evalset.outputs is None or evalset.n_systems < _MIN_OUTPUTS:
         return {}
-    agreement = evalset.derived("agreement of outputs", _agreement)
+    agreement = evalset.derived("agreement of outputs", _output_agreement)
     lengths = evalset.derived("lengths of outputs", _length_deviation)
     features: dict[str, FloatArray] = {}
     for name, values in (("agreement", agreement), ("length", lengths)):
-        if np.isfinite(values).mean() < _HALF or is_constant(values):
+        if np.isfinite(values).mean() < _MIN_COVERAGE or is_constant(values):
             continue
-        filled = filled_additively(values)
+        filled = fill_additively(values)
         standard = (filled - filled.mean()) / filled.std()
-        features[name] = _EXTRA * standard
+        features[name] = _EXTRA_SCALE * standard
         if name == "agreement":
-            features[f"{name} within the item"] = _EXTRA * (standard - standard.mean(axis=1, keepdims=True))
+            features[f"{name} within the item"] = _EXTRA_SCALE * (standard - standard.mean(axis=1, keepdims=True))
     return features
 
 
-def _agreement(evalset: EvalSet) -> FloatArray:
+def _output_agreement(evalset: EvalSet) -> FloatArray:
     assert evalset.outputs is not None  # noqa: S101  (`text_features` looked)
     texts = list(zip(*(evalset.outputs[system].to_list() for system in evalset.systems), strict=True))
     return similarity_to_others(texts)
@@ -191,26 +191,26 @@ def _length_deviation(evalset: EvalSet) -> FloatArray:
     assert evalset.outputs is not None  # noqa: S101  (`text_features` looked)
     counts = [evalset.outputs[system].str.len_chars().cast(pl.Float64).to_numpy() for system in evalset.systems]
     lengths = np.log1p(np.column_stack(counts))
-    known = np.isfinite(lengths).any(axis=1)
+    has_length = np.isfinite(lengths).any(axis=1)
     deviation = np.full(lengths.shape, np.nan)
-    deviation[known] = np.abs(lengths[known] - np.nanmedian(lengths[known], axis=1, keepdims=True))
-    capped: FloatArray = np.minimum(deviation, _FAR)
+    deviation[has_length] = np.abs(lengths[has_length] - np.nanmedian(lengths[has_length], axis=1, keepdims=True))
+    capped: FloatArray = np.minimum(deviation, _MAX_LENGTH_DEVIATION)
     return capped
 
 
-def standard_length(evalset: EvalSet) -> FloatArray | None:
+def standardise_length(evalset: EvalSet) -> FloatArray | None:
     """Log lengths of the sources, standardised; None where there are none, or all are alike."""
     if "source" not in evalset.items.columns:
         return None
     lengths = log_lengths(evalset)
-    known = np.isfinite(lengths)
-    if not known.any() or is_constant(lengths[known]):
+    has_length = np.isfinite(lengths)
+    if not has_length.any() or is_constant(lengths[has_length]):
         return None
-    centred = np.where(known, lengths - lengths[known].mean(), 0.0)
-    return centred / float(lengths[known].std())
+    centred = np.where(has_length, lengths - lengths[has_length].mean(), 0.0)
+    return centred / float(lengths[has_length].std())
 
 
-def _proxies(judged: list[FloatArray], means: list[FloatArray], n: int, m: int) -> Proxies:
+def _stack_proxies(judged: list[FloatArray], means: list[FloatArray], n: int, m: int) -> Proxies:
     if not judged:
         return Proxies(np.zeros((n, m, 0)), np.zeros((m, 0)))
     return Proxies(np.stack(judged, axis=2), np.stack(means, axis=1))

@@ -13,7 +13,7 @@ import numpy as np
 
 from aliquot.core.conventions import is_usable
 from aliquot.errors import OptionError
-from aliquot.estimation.proxies import usable
+from aliquot.estimation.proxies import select_proxies
 from aliquot.estimation.sample import Fitted, Sample, estimator
 from aliquot.stats.arrays import FloatArray, is_constant, nan_std
 from aliquot.stats.design_variance import linearised_contributions
@@ -25,7 +25,7 @@ Proxy = Literal["mean", "several", "knn"]
 
 
 @estimator("paper_best")
-def paper_best(
+def estimate_paper_best(
     sample: Sample,
     *,
     metrics: tuple[str, ...] | None = None,
@@ -43,11 +43,11 @@ def paper_best(
         covariance: Cov(X, Z) centred on the sample (their footnote 1), or printed, the mean of X Z (their main text),
             which fails on scales whose mean is far from 0, such as 0 to 100.
     """
-    return _published(sample, metrics, "knn", k, covariance, _stratified_weights(sample))
+    return _published_control_variate(sample, metrics, "knn", k, covariance, _stratified_weights(sample))
 
 
 @estimator("cv_published")
-def cv_published(
+def estimate_cv_published(
     sample: Sample,
     *,
     metrics: tuple[str, ...] | None = None,
@@ -66,50 +66,52 @@ def cv_published(
         stratified: weigh the documents' means by their sizes (eq. 1), for samples that are stratified by document.
     """
     weight = _stratified_weights(sample) if stratified else np.ones_like(sample.scores)
-    return _published(sample, metrics, proxy, k, covariance, weight)
+    return _published_control_variate(sample, metrics, proxy, k, covariance, weight)
 
 
-def check_neighbours(k: int) -> None:
+def validate_neighbours(k: int) -> None:
     """Refuse a number of neighbours below 1."""
     if k < 1:
         raise OptionError(f"k is {k}; choose at least 1 neighbour")
 
 
-def neighbour_means(known: FloatArray, target: FloatArray, wanted: FloatArray, k: int) -> FloatArray:
+def neighbour_means(points: FloatArray, target: FloatArray, queries: FloatArray, k: int) -> FloatArray:
     """Mean target of the k known points nearest to each wanted one."""
     from scipy.spatial import cKDTree  # noqa: PLC0415  (slow to import, and most estimates need no neighbours)
 
-    k = min(k, len(known))
-    _, near = cKDTree(known).query(wanted, k=k)
-    means: FloatArray = target[np.asarray(near).reshape(len(wanted), k)].mean(axis=1)
+    k = min(k, len(points))
+    _, near = cKDTree(points).query(queries, k=k)
+    means: FloatArray = target[np.asarray(near).reshape(len(queries), k)].mean(axis=1)
     return means
 
 
-def _published(
+def _published_control_variate(
     sample: Sample, metrics: tuple[str, ...] | None, proxy: Proxy, k: int, covariance: Covariance, weight: FloatArray
 ) -> Fitted:
     """X-bar - (E[ZZ']^-1 E[XZ])' Z-bar, system by system; with one Z, X-bar - Cov(X, Z) Z-bar."""
-    check_neighbours(k)
-    named = None if metrics is None else usable(sample.evalset, metrics)
+    validate_neighbours(k)
+    chosen_metrics = None if metrics is None else select_proxies(sample.evalset, metrics)
     values, residuals = weighted_means(sample.scores, weight), sample.scores.copy()
     used: dict[str, None] = {}
     for system in range(sample.evalset.n_systems):
-        known = np.isfinite(sample.scores[:, system])
-        names = _system_metrics(sample, named, system)
-        if not names or not known.any():
+        has_score = np.isfinite(sample.scores[:, system])
+        names = _system_metrics(sample, chosen_metrics, system)
+        if not names or not has_score.any():
             continue
         used |= dict.fromkeys(names)
-        rows, target = sample.rows[known], sample.scores[known, system]
-        own = _standard(np.column_stack([_filled(sample.evalset.scores[name][:, system]) for name in names]))
+        rows, target = sample.rows[has_score], sample.scores[has_score, system]
+        proxies = _standardise_columns(
+            np.column_stack([_fill_with_mean(sample.evalset.scores[name][:, system]) for name in names])
+        )
         if proxy == "mean":
-            own = _standard(own.mean(axis=1, keepdims=True))
+            proxies = _standardise_columns(proxies.mean(axis=1, keepdims=True))
         elif proxy == "knn":
-            guess = neighbour_means(own[rows], target, own, k)
-            own = _standard(guess[:, None])
-        slopes = _slopes(own, own[rows], target, covariance)
-        shares = weight[known, system] / weight[known, system].sum()
-        values[system] = shares @ target - slopes @ (shares @ own[rows])
-        residuals[known, system] = target - own[rows] @ slopes
+            guess = neighbour_means(proxies[rows], target, proxies, k)
+            proxies = _standardise_columns(guess[:, None])
+        slopes = _control_slopes(proxies, proxies[rows], target, covariance)
+        shares = weight[has_score, system] / weight[has_score, system].sum()
+        values[system] = shares @ target - slopes @ (shares @ proxies[rows])
+        residuals[has_score, system] = target - proxies[rows] @ slopes
     return Fitted(values, linearised_contributions(residuals, weight), details={"metrics": list(used)} if used else {})
 
 
@@ -121,19 +123,19 @@ def _system_metrics(sample: Sample, named: list[str] | None, system: int) -> lis
     return [name for name in named if np.isfinite(scores[name]).any() and not is_constant(scores[name])]
 
 
-def _filled(column: FloatArray) -> FloatArray:
+def _fill_with_mean(column: FloatArray) -> FloatArray:
     """The column with its mean where a value is missing."""
     return np.where(np.isfinite(column), column, np.nanmean(column))
 
 
-def _standard(values: FloatArray) -> FloatArray:
+def _standardise_columns(values: FloatArray) -> FloatArray:
     """Columns with mean 0 and variance 1 over the test set; one without spread is 0."""
     spread = nan_std(values, axis=0)
     standard: FloatArray = np.divide(values - values.mean(axis=0), spread, out=np.zeros_like(values), where=spread > 0)
     return standard
 
 
-def _slopes(everywhere: FloatArray, z: FloatArray, target: FloatArray, covariance: Covariance) -> FloatArray:
+def _control_slopes(everywhere: FloatArray, z: FloatArray, target: FloatArray, covariance: Covariance) -> FloatArray:
     """E[ZZ']^-1 E[XZ]: the first over the test set, the second from the sample."""
     centred = covariance == "centred"
     x = target - target.mean() if centred else target

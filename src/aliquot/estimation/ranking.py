@@ -41,9 +41,11 @@ TESTS = ("estimator", "permutation", "analytic", "wilcoxon")
 RULES = ("any", "neighbour", "published")
 MIN_ITEMS_FOR_T, MIN_UNLIKE_FOR_T = 30, 10  # below, a sign-flip test decides
 _ROUNDING = 1e-9
-_CHUNK = 1 << 22  # numbers that a temporary array may hold
-_RAGGED = 1.6  # chosen on the six campaigns of docs/evidence-cells.md: 1 gave 84% right where P(best) was 0.9 or more
-_PAIRED: Mapping[str, Callable[[FloatArray, Seed], FloatArray]] = {
+_MAX_BLOCK = 1 << 22  # numbers that a temporary array may hold
+_RAGGED_SE_FACTOR = (
+    1.6  # chosen on the six campaigns of docs/evidence-cells.md: 1 gave 84% right where P(best) was 0.9 or more
+)
+_PAIRED_TESTS: Mapping[str, Callable[[FloatArray, Seed], FloatArray]] = {
     "permutation": lambda scores, seed: permutation_p(scores, seed=seed),
     "analytic": lambda scores, _: analytic_p(scores),
     "wilcoxon": lambda scores, _: wilcoxon_p(scores),
@@ -71,7 +73,7 @@ class Ranking:
     p_best: FloatArray
 
 
-def rank(inference: Inference, *, test: str, rule: str, alpha: float, adjust: str, seed: Seed) -> Ranking:
+def rank_systems(inference: Inference, *, test: str, rule: str, alpha: float, adjust: str, seed: Seed) -> Ranking:
     """Compare all systems."""
     for name, value, options in (("test", test, TESTS), ("rule", rule, RULES), ("adjust", adjust, PAIR_ADJUSTMENTS)):
         if value not in options:
@@ -83,7 +85,7 @@ def rank(inference: Inference, *, test: str, rule: str, alpha: float, adjust: st
     if rule == "published":
         p_adjusted, better = p_sample, one_sided_better(p_sample, alpha)
     else:
-        p_adjusted = _adjust(p, inference, adjust, seed)
+        p_adjusted = _adjust_pair_p(p, inference, adjust, seed)
         better = significantly_better(inference.values, p_adjusted, alpha)
     low, high = _ranks_of_judged(better, inference.judged)
     clusters = assign_clusters(inference.values, better, "neighbour" if rule == "neighbour" else "any")
@@ -130,7 +132,7 @@ def _two_sided_p(inference: Inference, p_sample: FloatArray, test: str, seed: Se
 def _one_sided_p(inference: Inference, test: str, seed: Seed) -> FloatArray:
     """One-sided p-values of the test asked for; NaN for systems never judged, or never on the same item."""
     sample, judged = inference.sample, inference.judged
-    p = inference.p_sample.copy() if test == "estimator" else _PAIRED[test](sample.scores, seed)
+    p = inference.p_sample.copy() if test == "estimator" else _PAIRED_TESTS[test](sample.scores, seed)
     p[~judged] = p[:, ~judged] = np.nan
     if test != "estimator":  # paired tests know nothing of systems that were never judged on the same item
         present = np.isfinite(sample.scores).astype(np.float64)
@@ -138,7 +140,7 @@ def _one_sided_p(inference: Inference, test: str, seed: Seed) -> FloatArray:
     return p
 
 
-def _adjust(p: FloatArray, inference: Inference, method: str, seed: Seed) -> FloatArray:
+def _adjust_pair_p(p: FloatArray, inference: Inference, method: str, seed: Seed) -> FloatArray:
     if method == "maxt":
         return adjust_by_max_t(p, inference.whole_covariance, inference.pair_freedom, seed=seed)
     return adjust_pairs(p, method)
@@ -153,22 +155,22 @@ def _with_exact_tests(p: FloatArray, inference: Inference, seed: Seed) -> FloatA
     """
     sample, result = inference.sample, p.copy()
     first, second = np.triu_indices(len(p), 1)
-    for block in row_blocks(len(first), max(1, sample.n), _CHUNK):
+    for block in row_blocks(len(first), max(1, sample.n), _MAX_BLOCK):
         a, b = first[block], second[block]
         gap = snap_to_zero(sample.scores[:, a] - sample.scores[:, b], max_abs(sample.scores))
-        short, sparse = _few_pairs(inference, a, b, gap)
+        short, sparse = _find_few_pairs(inference, a, b, gap)
         values = gap * sample.weight[:, None]
         if inference.fitted.proxy is not None and not sample.ragged:  # what metrics leave of the difference, around it
             z = inference.fitted.z
             around = (inference.values[a] - inference.values[b]) + sample.n * (z[:, a] - z[:, b])
             values = np.where(short, around, values)
-        few = np.flatnonzero((short | sparse) & np.isfinite(p[a, b]))
-        a, b = a[few], b[few]
-        result[a, b] = result[b, a] = np.maximum(p[a, b], sign_flip_p(values[:, few], seed))
+        tested = np.flatnonzero((short | sparse) & np.isfinite(p[a, b]))
+        a, b = a[tested], b[tested]
+        result[a, b] = result[b, a] = np.maximum(p[a, b], sign_flip_p(values[:, tested], seed))
     return result
 
 
-def _few_pairs(inference: Inference, a: IntArray, b: IntArray, gap: FloatArray) -> tuple[BoolArray, BoolArray]:
+def _find_few_pairs(inference: Inference, a: IntArray, b: IntArray, gap: FloatArray) -> tuple[BoolArray, BoolArray]:
     """Pairs of systems with few items, and those that differ on few of them, where there are pairs of scores at all."""
     counts = inference.sample.counts
     unlike, n = np.count_nonzero(np.nan_to_num(gap), axis=0), np.isfinite(gap).sum(axis=0)
@@ -187,15 +189,15 @@ def p_best(inference: Inference, seed: Seed) -> FloatArray:
     best systems of real campaigns are closer to each other than to the rest, which no common prior tells, and
     probabilities without it were too high (docs/evidence-cells.md).
     """
-    known = inference.judged
-    if known.sum() < 2:  # nothing to be better than
-        return np.full(len(known), np.nan)
-    values, ragged = inference.values[known], inference.sample.ragged
-    covariance = inference.whole_covariance[np.ix_(known, known)]
+    is_judged = inference.judged
+    if is_judged.sum() < 2:  # nothing to be better than
+        return np.full(len(is_judged), np.nan)
+    values, ragged = inference.values[is_judged], inference.sample.ragged
+    covariance = inference.whole_covariance[np.ix_(is_judged, is_judged)]
     if ragged and not np.isnan(covariance).any():
-        values, covariance = shrink_to_common_mean(values, covariance), covariance * _RAGGED**2
-    best = np.full(len(known), np.nan)
-    best[known] = probability_best(values, covariance, seed=seed, shrink=not ragged)
+        values, covariance = shrink_to_common_mean(values, covariance), covariance * _RAGGED_SE_FACTOR**2
+    best = np.full(len(is_judged), np.nan)
+    best[is_judged] = probability_best(values, covariance, seed=seed, shrink=not ragged)
     return _limit_leader(best, inference, seed)
 
 
@@ -232,12 +234,12 @@ def full_p(inference: Inference) -> FloatArray:
     if fitted.foreseen is not None and "share" not in fitted.details:
         values, _ = shrink_to_prediction(values, fitted.foreseen, inference.error_parts.covariance)
     spread = _ragged_spread(inference) if sample.ragged else _difference_spread(sample)
-    p = full_set_p(_differences(values, spread, sample), spread, sample.population)
+    p = full_set_p(_expected_differences(values, spread, sample), spread, sample.population)
     np.fill_diagonal(p, 0.5)
     return p
 
 
-def _differences(values: FloatArray, spread: FloatArray, sample: Sample) -> FloatArray:
+def _expected_differences(values: FloatArray, spread: FloatArray, sample: Sample) -> FloatArray:
     """Expected differences of all pairs; where all judged differences are the same, that one.
 
     Without any spread the slightest difference that a model expects would look certain, although nobody saw it.
@@ -248,8 +250,8 @@ def _differences(values: FloatArray, spread: FloatArray, sample: Sample) -> Floa
     gap = scores[:, first] - scores[:, second]
     apart = np.isnan(gap).all(axis=0)  # no item was judged for both: two systems of one value each
     gap[0, apart] = np.nanmax(scores[:, first[apart]], axis=0) - np.nanmax(scores[:, second[apart]], axis=0)
-    seen = snap_to_zero(np.nanmax(gap, axis=0), size)
-    difference[first, second], difference[second, first] = seen, -seen
+    observed = snap_to_zero(np.nanmax(gap, axis=0), size)
+    difference[first, second], difference[second, first] = observed, -observed
     return difference
 
 
@@ -260,7 +262,7 @@ def _difference_spread(sample: Sample) -> FloatArray:
     inner = (centred * share[:, None]).T @ centred * (sample.n / max(sample.n - 1, 1))
     alone = np.diag(inner)
     variance = np.clip(alone[:, None] + alone[None, :] - 2 * inner, 0.0, None)
-    _exactly_alike(variance, alone, scores)
+    _zero_constant_variances(variance, alone, scores)
     return np.sqrt(variance) if sample.n > 1 else np.full_like(variance, np.nan)
 
 
@@ -274,7 +276,7 @@ def _ragged_spread(inference: Inference) -> FloatArray:
     return spread
 
 
-def _exactly_alike(variance: FloatArray, alone: FloatArray, scores: FloatArray) -> None:
+def _zero_constant_variances(variance: FloatArray, alone: FloatArray, scores: FloatArray) -> None:
     """Set what the subtraction left of the variance of constant differences to 0: it is rounding."""
     first, second = np.nonzero(np.triu(variance <= _ROUNDING * (alone[:, None] + alone[None, :]), 1))
     gap = scores[:, first] - scores[:, second]

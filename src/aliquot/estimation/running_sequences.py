@@ -15,8 +15,8 @@ from aliquot.stats.arrays import FloatArray
 from aliquot.stats.confidence_sequences import AsymptoticState, BettingState
 
 _RIDGE = 10.0  # cells that stand for slopes of 0 before any is judged
-_UNSEEN = 2.0  # outputs as extreme as the most extreme seen that the items left may hold
-_POOLED = 8.0  # values that the other series' variance counts as
+_N_EXTREME_UNSEEN = 2.0  # outputs as extreme as the most extreme seen that the items left may hold
+_POOLED_WEIGHT = 8.0  # values that the other series' variance counts as
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ class RunningSequences:
         if cells == 0 and not annotators.any():
             return np.zeros(len(self.count))
         usual = self._squares.sum() / max(self._weights.sum(), 1.0)
-        residual = (self._squares + _POOLED * usual) / (self._weights + _POOLED)
+        residual = (self._squares + _POOLED_WEIGHT * usual) / (self._weights + _POOLED_WEIGHT)
         variance = (residual if math.isnan(cells) else cells) / self._population + annotators
         quantile = -special.stdtrit(np.maximum(self.count - 1.0, 1.0), self.state.alpha / (2.0 * NOISE_SHARE))
         half: FloatArray = quantile * np.sqrt(variance)
@@ -109,7 +109,7 @@ class RunningSequences:
         """Return bounds for the target `given`."""
         if isinstance(self.state, BettingState):
             return self._exact_if_complete(self.state.lower), self._exact_if_complete(self.state.upper)
-        half = np.hypot(self.state.half_width, _UNSEEN * self._largest / self._population)
+        half = np.hypot(self.state.half_width, _N_EXTREME_UNSEEN * self._largest / self._population)
         return self._exact_if_complete(self.state.mean - half), self._exact_if_complete(self.state.mean + half)
 
     def _exact_if_complete(self, values: FloatArray) -> FloatArray:
@@ -129,17 +129,17 @@ class RunningSequences:
         before = self._sum - self._features @ slopes
         centre = np.divide(before, self.count, out=np.zeros(len(before)), where=self.count > 0)
         error = values - features @ slopes - centre
-        again = has_value & (self.count > 0)  # a first value deviates from nothing
-        self._squares += np.where(again, weight * error**2 * self.count / (self.count + 1.0), 0.0)
-        self._weights += weight * again
+        is_further = has_value & (self.count > 0)  # a first value deviates from nothing
+        self._squares += np.where(is_further, weight * error**2 * self.count / (self.count + 1.0), 0.0)
+        self._weights += weight * is_further
         if isinstance(self.state, BettingState):
             self.state = self.state.update(values)
         else:
             size = 1.0 / weight
-            left = np.maximum(self._left, size)  # answers out of order must not make it negative
-            value = self._overall @ slopes + centre + error * left / (size * self._population)
-            self.state = self.state.update(value, (self._population / left) ** 2)
-            self._largest = max(self._largest, float(np.abs(error[again]).max(initial=0.0)))
+            remaining = np.maximum(self._left, size)  # answers out of order must not make it negative
+            value = self._overall @ slopes + centre + error * remaining / (size * self._population)
+            self.state = self.state.update(value, (self._population / remaining) ** 2)
+            self._largest = max(self._largest, float(np.abs(error[is_further]).max(initial=0.0)))
             self._left = self._left - np.where(has_value, size, 0.0)
             self._features += np.where(has_value[:, None], features, 0.0)
         self._sum += np.where(has_value, np.nan_to_num(values), 0.0)

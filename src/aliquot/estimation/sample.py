@@ -15,8 +15,8 @@ from aliquot.core.origin import OUTPUT_DIGEST
 from aliquot.core.registry import RegistryEntry
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
-from aliquot.estimation.inputs import whole_pool
-from aliquot.estimation.proxies import standard_metric, usable
+from aliquot.estimation.inputs import extend_to_pool
+from aliquot.estimation.proxies import select_proxies, standardise_metric
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, encode_labels, nan_std
 from aliquot.stats.correlation import pearson
 from aliquot.stats.design_variance import (
@@ -121,12 +121,14 @@ class Sample:
         if self.kind in ("clustered", "stratified"):
             # Each system's own share of the population replaces the common one in the finite-population factor.
             part = float(self.probabilities.mean()) * float(fill.mean())
-            own = np.clip(1.0 - self.probabilities.mean() * fill, 0.0, None) / max(1.0 - part, 1e-12)
-            return Errors(self._units(fitted.z, self.probabilities * float(fill.mean())) * np.sqrt(own))
-        units = self._unbalanced(z) if self.kind == "balanced" else z
+            finite_factor = np.clip(1.0 - self.probabilities.mean() * fill, 0.0, None) / max(1.0 - part, 1e-12)
+            return Errors(self._units(fitted.z, self.probabilities * float(fill.mean())) * np.sqrt(finite_factor))
+        units = self._balance_residuals(z) if self.kind == "balanced" else z
         # Cells that are missing at random undo as much of the gain from spreading over documents.
-        left = 1.0 - float(fill[self.counts > 0].mean()) * (1.0 - min(1.0, self.remainder))
-        gain = 1.0 - intracluster_correlation(units, self.clusters) * (1.0 - left) if self.kind == "spread" else 1.0
+        share_left = 1.0 - float(fill[self.counts > 0].mean()) * (1.0 - min(1.0, self.remainder))
+        gain = (
+            1.0 - intracluster_correlation(units, self.clusters) * (1.0 - share_left) if self.kind == "spread" else 1.0
+        )
         covariance = cell_covariance(self.residual_of(fitted), self.cells)
         factor = np.sqrt(gain) * pooling_factors(np.diag(covariance), self.counts)
         factor[self.counts == self.population] = 0.0  # judged on all items: the mean is known
@@ -150,10 +152,10 @@ class Sample:
         if self.kind == "stratified" and self.stratum is not None:
             return stratified_errors(z, pi, self.stratum)
         if self.kind == "balanced":
-            return unequal_probability_errors(self._unbalanced(z), pi)
+            return unequal_probability_errors(self._balance_residuals(z), pi)
         return unequal_probability_errors(z, pi)
 
-    def _unbalanced(self, z: FloatArray) -> FloatArray:
+    def _balance_residuals(self, z: FloatArray) -> FloatArray:
         """What balancing on the metrics leaves over: contributions less their regression on the items' quality."""
         quality = self.quality
         if quality is None or self.n < 4:
@@ -161,17 +163,17 @@ class Sample:
         x = np.column_stack([np.ones(self.n), quality[self.rows]]) * np.sqrt(self.weight)[:, None]
         y = z / np.sqrt(self.weight)[:, None]
         slopes = np.linalg.lstsq(x, y, rcond=None)[0]
-        left: FloatArray = (y - x @ slopes) * np.sqrt(self.weight)[:, None]
-        scaled: FloatArray = left * np.sqrt((self.n - 1) / (self.n - 2))
+        residual: FloatArray = (y - x @ slopes) * np.sqrt(self.weight)[:, None]
+        scaled: FloatArray = residual * np.sqrt((self.n - 1) / (self.n - 2))
         return scaled
 
     @cached_property
     def quality(self) -> FloatArray | None:
         """How well systems do on each item of the population by all usable metrics together; None without metrics."""
-        names = usable(self.evalset, None)
+        names = select_proxies(self.evalset, None)
         if not names:
             return None
-        means = [standard_metric(self.evalset, name).mean(axis=1) for name in names]
+        means = [standardise_metric(self.evalset, name).mean(axis=1) for name in names]
         together: FloatArray = np.mean([(mean - mean.mean()) / (nan_std(mean) or 1.0) for mean in means], axis=0)
         return together
 
@@ -181,7 +183,7 @@ class Sample:
         return len(np.unique(self.clusters)) if self.kind == "clustered" else self.n
 
 
-def sample_of(evalset: EvalSet, human: str | None = None, selection: Selection | None = None) -> Sample:
+def judged_sample(evalset: EvalSet, human: str | None = None, selection: Selection | None = None) -> Sample:
     """Take the judged part of a set, with the chances of a selection where there is one.
 
     Without a selection the judged items are taken for a simple random sample.
@@ -193,7 +195,7 @@ def sample_of(evalset: EvalSet, human: str | None = None, selection: Selection |
         _require_judged(len(rows), evalset)
         pi = np.full(len(rows), len(rows) / evalset.n_items)
         return Sample(evalset, rows, scores[rows], pi, np.ones(len(rows)))
-    return _from_selection(evalset, scores, selection)
+    return _sample_of_selection(evalset, scores, selection)
 
 
 def _require_judged(count: int, evalset: EvalSet) -> None:
@@ -201,39 +203,40 @@ def _require_judged(count: int, evalset: EvalSet) -> None:
         raise DataError(f"{evalset.name}: no item has a human score; judge some, or name the score in `human`")
 
 
-def _from_selection(evalset: EvalSet, scores: FloatArray, selection: Selection) -> Sample:
+def _sample_of_selection(evalset: EvalSet, scores: FloatArray, selection: Selection) -> Sample:
     judgments = evalset.judgments  # those of a campaign know which texts were judged, and were compared with them
     judged = None if judgments is not None and OUTPUT_DIGEST in judgments.table.columns else np.isfinite(scores)
     selection.check(
         evalset, judged=judged
     )  # before unknown items are added, whose made-up ids could be the missing ones
-    evalset, scores = whole_pool(evalset, scores, selection)
+    evalset, scores = extend_to_pool(evalset, scores, selection)
     row_of = {item: row for row, item in enumerate(evalset.ids)}
     rows = np.array([row_of[item] for item in selection.ids], dtype=np.int64)
     chosen = scores[rows]
     if selection.systems is not None:
-        asked = np.array([[system in names for system in evalset.systems] for names in selection.systems])
-        chosen = np.where(asked, chosen, np.nan)
-    there: BoolArray = np.isfinite(chosen).sum(axis=1) > 0
-    _require_judged(int(there.sum()), evalset)
-    if not there.all():
-        left = int((~there).sum())
+        requested = np.array([[system in names for system in evalset.systems] for names in selection.systems])
+        chosen = np.where(requested, chosen, np.nan)
+    is_judged: BoolArray = np.isfinite(chosen).sum(axis=1) > 0
+    _require_judged(int(is_judged.sum()), evalset)
+    if not is_judged.all():
+        n_unjudged = int((~is_judged).sum())
         warnings.warn(
-            f"{left} of {len(rows)} selected items are not judged; the others are taken for a random part of them",
+            f"{n_unjudged} of {len(rows)} selected items are not judged; the others are taken for a random part "
+            "of them",
             AliquotWarning,
             2,
         )
     cells = selection.cell_probability(evalset.systems)
     if cells is not None:
-        return adaptive_sample(evalset, rows[there], chosen[there], cells[there])
-    pi = _probabilities(selection, there, evalset.n_items)
-    weight = 1.0 / pi if pi is not None else _weights(selection)[there]
-    stratum = _strata(selection, there)
+        return adaptive_sample(evalset, rows[is_judged], chosen[is_judged], cells[is_judged])
+    pi = _judged_probabilities(selection, is_judged, evalset.n_items)
+    weight = 1.0 / pi if pi is not None else _selection_weights(selection)[is_judged]
+    stratum = _judged_strata(selection, is_judged)
     design = selection.design
     return Sample(
         evalset,
-        rows[there],
-        chosen[there],
+        rows[is_judged],
+        chosen[is_judged],
         pi,
         weight,
         kind=design.variance,
@@ -250,11 +253,11 @@ def adaptive_sample(evalset: EvalSet, rows: IntArray, scores: FloatArray, probab
     return Sample(evalset, rows, scores, pi, 1.0 / pi, cell_weight=cells)
 
 
-def _probabilities(selection: Selection, there: BoolArray, population: int) -> FloatArray | None:
+def _judged_probabilities(selection: Selection, is_judged: BoolArray, population: int) -> FloatArray | None:
     if selection.probability is None:
         return None
-    pi: FloatArray = selection.probability[there] * float(
-        there.mean()
+    pi: FloatArray = selection.probability[is_judged] * float(
+        is_judged.mean()
     )  # unjudged items: the judged are a random part of the sample
     if not ((pi > 0) & (pi <= 1 + 1e-12)).all():
         raise OptionError("a selection's inclusion probabilities must lie in (0, 1]")
@@ -271,14 +274,14 @@ def _probabilities(selection: Selection, there: BoolArray, population: int) -> F
     return np.clip(pi, least, 1.0)
 
 
-def _weights(selection: Selection) -> FloatArray:
+def _selection_weights(selection: Selection) -> FloatArray:
     return selection.weight if selection.weight is not None else np.ones(len(selection))
 
 
-def _strata(selection: Selection, there: BoolArray) -> IntArray | None:
+def _judged_strata(selection: Selection, is_judged: BoolArray) -> IntArray | None:
     if selection.stratum is None:
         return None
-    return encode_labels([label for label, judged in zip(selection.stratum, there, strict=True) if judged])
+    return encode_labels([label for label, judged in zip(selection.stratum, is_judged, strict=True) if judged])
 
 
 # -- What an estimator is and what it gives: values, and contributions from which the design makes the covariance ----
@@ -313,9 +316,9 @@ class Estimator(RegistryEntry):
 
     function: Callable[..., Fitted]
 
-    def run(self, sample: Sample, given: Mapping[str, Any]) -> Fitted:
+    def run(self, sample: Sample, parameters: Mapping[str, Any]) -> Fitted:
         """Call it with the user's parameters."""
-        return self.function(sample, **self.bind(given))
+        return self.function(sample, **self.bind(parameters))
 
 
 ESTIMATORS: dict[str, Estimator] = {}

@@ -9,9 +9,9 @@ import numpy as np
 
 from aliquot.stats.arrays import FloatArray, is_within, round_significant
 
-_BY_BOTH_ENDS = ((1.0, 5.0), (1.0, 7.0), (1.0, 10.0), (0.0, 5.0), (0.0, 10.0))
+_SCALES_WITH_BOTH_ENDS = ((1.0, 5.0), (1.0, 7.0), (1.0, 10.0), (0.0, 5.0), (0.0, 10.0))
 _LIKERT_TOPS = (5.0, 7.0, 10.0)
-_BY_ONE_END = ((0.0, 1.0), (0.0, 100.0))
+_SCALES_WITH_ONE_END = ((0.0, 1.0), (0.0, 100.0))
 _MIN_OF_HUNDRED = 20.0  # largest score from which one that starts at 0 is taken to be on 0 to 100
 
 
@@ -41,20 +41,20 @@ def find_scale(scores: FloatArray) -> Scale | None:
     values = round_significant(scores[np.isfinite(scores)])
     if not values.size:
         return None
-    least, most = float(values.min()), float(values.max())
-    if most == 1.0 and np.isin(values, (0.0, 1.0)).all():
+    smallest, largest = float(values.min()), float(values.max())
+    if largest == 1.0 and np.isin(values, (0.0, 1.0)).all():
         return Scale(0.0, 1.0, binary=True)
-    if least < 0.0 and most == 0.0:
+    if smallest < 0.0 and largest == 0.0:
         return Scale(-math.inf, 0.0)
-    for low, high in _BY_BOTH_ENDS:
-        if (least, most) == (low, high):
+    for low, high in _SCALES_WITH_BOTH_ENDS:
+        if (smallest, largest) == (low, high):
             return Scale(low, high)
-    whole = bool((values == np.round(values)).all())
-    if whole and least < most and least >= 0.0 and most in _LIKERT_TOPS:
-        return Scale(min(least, 1.0), most)
-    for low, high in _BY_ONE_END:
-        large_enough = least < most and (high == 1.0 or most >= _MIN_OF_HUNDRED)
-        if least >= low and most <= high and (least == low or most == high) and large_enough:
+    is_whole = bool((values == np.round(values)).all())
+    if is_whole and smallest < largest and smallest >= 0.0 and largest in _LIKERT_TOPS:
+        return Scale(min(smallest, 1.0), largest)
+    for low, high in _SCALES_WITH_ONE_END:
+        large_enough = smallest < largest and (high == 1.0 or largest >= _MIN_OF_HUNDRED)
+        if smallest >= low and largest <= high and (smallest == low or largest == high) and large_enough:
             return Scale(low, high)
     return None
 

@@ -16,7 +16,7 @@ from aliquot.core.result import Result
 from aliquot.core.selection import Selection
 from aliquot.core.view import View
 from aliquot.errors import AliquotWarning, OptionError, unknown_name
-from aliquot.estimation.inputs import of_criterion, refuse, with_judgments
+from aliquot.estimation.inputs import attach_judgments, refuse_mismatches, select_criterion
 from aliquot.estimation.monitor import Monitor
 from aliquot.estimation.picture import Picture, Question
 from aliquot.estimation.targets import JudgingNoise, judging_noise
@@ -62,7 +62,7 @@ class Replay(Result):
         }
 
 
-def replay(
+def replay_items(
     monitor: Monitor,
     items: Sequence[ItemId],
     scores: Mapping[ItemId, Mapping[str, float]],
@@ -119,24 +119,24 @@ def sequential(
     """
     check_sequence_target(target)
     data, selection = as_evalset(data), None if selection is None else as_selection(selection)
-    weight_of, notes = ({}, []) if selection is None else item_weights(selection)
+    weight_of, notes = ({}, []) if selection is None else weigh_items(selection)
     for note in () if selection is None else selection.check(data, strict=strict):
         warnings.warn(note, AliquotWarning, 2)
-    made = as_judgments(judgments) if judgments is not None else data.judgments
-    if made is None:
+    all_judgments = as_judgments(judgments) if judgments is not None else data.judgments
+    if all_judgments is None:
         raise OptionError("single judgments are replayed in time order: set `judgments`")
-    evalset, mismatches = with_judgments(data, of_criterion(made, criterion, human), selection, human)
+    evalset, mismatches = attach_judgments(data, select_criterion(all_judgments, criterion, human), selection, human)
     if strict:
-        refuse(mismatches)
-    if selection is not None and OUTPUT_DIGEST not in made.table.columns:
+        refuse_mismatches(mismatches)
+    if selection is not None and OUTPUT_DIGEST not in all_judgments.table.columns:
         selection.check(data, judged=np.isfinite(evalset.human_score()))
-    order, timed = time_order(evalset)
+    order, timed = order_by_time(evalset)
     if selection is not None and selection.design.variance == "spread":
-        notes.append(_ORDER[timed])
+        notes.append(_ORDER_NOTES[timed])
         if not timed:
-            order = [order[at] for at in np.random.default_rng(seed).permutation(len(order))]
+            order = [order[index] for index in np.random.default_rng(seed).permutation(len(order))]
     scores = evalset.human_score()
-    never = [name for at, name in enumerate(evalset.systems) if not np.isfinite(scores[:, at]).any()]
+    never = [name for index, name in enumerate(evalset.systems) if not np.isfinite(scores[:, index]).any()]
     if never:
         notes.append(f"never judged, so not compared: {', '.join(never)}")
     row_of = {item: row for row, item in enumerate(evalset.ids)}
@@ -158,7 +158,7 @@ def sequential(
         kind="asymptotic" if weight_of else "betting",
         noise=noise,
     )
-    return replace(replay(monitor, order, values, weight_of or None), notes=tuple(notes))
+    return replace(replay_items(monitor, order, values, weight_of or None), notes=tuple(notes))
 
 
 NOISE_UNKNOWN = (
@@ -180,14 +180,14 @@ def noise_of_systems(evalset: EvalSet, systems: Sequence[str]) -> JudgingNoise:
     return replace(noise, shares=noise.shares[:, columns]) if len(noise.shares) else noise
 
 
-_ORDER = {
+_ORDER_NOTES = {
     True: "the selection is spread over documents: the sequence holds if its items were judged in random order",
     False: "no time of judging is recorded, and the selection's own order runs along the documents: items are replayed "
     "in random order (`seed`)",
 }
 
 
-def item_weights(selection: Selection) -> tuple[dict[ItemId, float], list[str]]:
+def weigh_items(selection: Selection) -> tuple[dict[ItemId, float], list[str]]:
     """Weights of the items, 1 on average over items drawn alike; none where all are equal.
 
     Betting holds for single items: not for whole documents, whose items come together, nor for top utilities.
@@ -208,7 +208,7 @@ def item_weights(selection: Selection) -> tuple[dict[ItemId, float], list[str]]:
     return dict(zip(selection.ids, weight.tolist(), strict=True)), [note]
 
 
-def time_order(evalset: EvalSet) -> tuple[list[ItemId], bool]:
+def order_by_time(evalset: EvalSet) -> tuple[list[ItemId], bool]:
     """Items by the time (or order) of their last judgment; as they stand in the table where neither is known."""
     if evalset.judgments is None:
         return [], False

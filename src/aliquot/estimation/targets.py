@@ -18,15 +18,15 @@ import polars as pl
 from aliquot.annotation.judgment_noise import find_score_judgments
 from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.errors import DataError, unknown_name
-from aliquot.estimation.inputs import repeat_mismatches
+from aliquot.estimation.inputs import describe_repeats
 from aliquot.estimation.pipeline import Inference
 from aliquot.stats.annotator_effects import crossed_effects
 from aliquot.stats.arrays import FloatArray, IntArray, snap_to_zero
 
 TARGETS = ("testset", "given", "beyond")
 Severities = tuple[float, FloatArray, FloatArray, FloatArray | None]
-FEWEST_REPEATS = 10  # degrees of freedom of the judging noise from which it is trusted
-_UNBALANCED = 0.01  # sum over annotators of squared differences of shares above which severity is adjusted
+MIN_REPEATS = 10  # degrees of freedom of the judging noise from which it is trusted
+_MAX_SHARE_DIFFERENCE = 0.01  # sum over annotators of squared differences of shares above which severity is adjusted
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class JudgingNoise:
     @property
     def unknown_note(self) -> str:
         """Why the interval assumes the largest noise of judging, and what to do; for noise that is not known."""
-        repeats = "fewer than " + str(FEWEST_REPEATS) if self.annotators else "no"
+        repeats = "fewer than " + str(MIN_REPEATS) if self.annotators else "no"
         reason = (
             "the noise of judging is unknown"
             if any("not the mean" in note for note in self.notes)
@@ -74,7 +74,7 @@ class JudgingNoise:
             return False
         square = shares.T @ shares
         gaps = np.diag(square)[:, None] + np.diag(square)[None, :] - 2 * square
-        return bool(np.nanmax(gaps) > _UNBALANCED)
+        return bool(np.nanmax(gaps) > _MAX_SHARE_DIFFERENCE)
 
     def without_severity(self, data: EvalSet, human: str) -> EvalSet:
         """The data with each cell's score less what its annotators' severities add to it."""
@@ -94,9 +94,9 @@ class JudgingNoise:
         shares = np.where(judged, self.shares, common[:, None])
         if not adjusted:
             return self.severity * (shares.T @ shares)
-        own = (shares - common[:, None]) * np.sqrt(self.unexplained)[:, None]
-        left: FloatArray = self.severity * (float(common @ common) + own.T @ own)
-        return left
+        deviations = (shares - common[:, None]) * np.sqrt(self.unexplained)[:, None]
+        remaining: FloatArray = self.severity * (float(common @ common) + deviations.T @ deviations)
+        return remaining
 
 
 def check_target(target: str) -> None:
@@ -111,28 +111,28 @@ def judging_noise(data: EvalSet, human: str, items: Sequence[ItemId] | None = No
     Only judgments of `items` count, where a selection names them: what else the data hold was not part of it.
     """
     try:
-        behind = find_score_judgments(data, human)
+        sources = find_score_judgments(data, human)
     except DataError:  # nothing is known of the noise of a score without judgments
         return JudgingNoise(np.nan, notes=_unrelated_judgments(data, human))
-    table = behind.table
+    table = sources.table
     if items is not None:
         table = table.filter(pl.col("item").is_in(pl.Series(list(items), dtype=table["item"].dtype).implode()))
-    notes = tuple(row.sentence for row in repeat_mismatches(behind.merged))
+    notes = tuple(row.sentence for row in describe_repeats(sources.merged))
     per_cell = table.group_by("item", "system").agg(pl.len().alias("k"), pl.col("value").var().alias("var"))
     repeated = per_cell.filter(pl.col("k") > 1)
     free = int((repeated["k"] - 1).sum()) if repeated.height else 0
-    severity = _severities(data, table, behind.slope)
-    people = 0 if table["annotator"].null_count() else table["annotator"].n_unique()
+    severity = _measure_severities(data, table, sources.slope)
+    n_annotators = 0 if table["annotator"].null_count() else table["annotator"].n_unique()
     cell = np.nan
-    if free >= FEWEST_REPEATS:
+    if free >= MIN_REPEATS:
         k, variance = repeated["k"].to_numpy(), repeated["var"].to_numpy()
         # Different annotators judged these cells, so that their squares contain the severities.
-        squares = max(float((variance * (k - 1)).sum()) * behind.slope**2 - free * severity[0], 0.0)
+        squares = max(float((variance * (k - 1)).sum()) * sources.slope**2 - free * severity[0], 0.0)
         # One more degree of freedom stands for the largest noise there can be: few repeats that agree prove little.
         largest = table.group_by("system").agg(pl.col("value").var())["value"].drop_nulls().to_numpy()
-        within = (squares + float(largest.mean()) * behind.slope**2) / (free + 1)
+        within = (squares + float(largest.mean()) * sources.slope**2) / (free + 1)
         cell = within * float((1.0 / per_cell["k"].to_numpy()).mean())
-    return JudgingNoise(cell, *severity, people, notes)
+    return JudgingNoise(cell, *severity, n_annotators, notes)
 
 
 def _unrelated_judgments(data: EvalSet, human: str) -> tuple[str, ...]:
@@ -143,19 +143,19 @@ def _unrelated_judgments(data: EvalSet, human: str) -> tuple[str, ...]:
     return (f"'{human}' is not the mean of any of the {count} judgments in the data: they do not tell its noise",)
 
 
-def _severities(data: EvalSet, table: pl.DataFrame, slope: float) -> Severities:
+def _measure_severities(data: EvalSet, table: pl.DataFrame, slope: float) -> Severities:
     """Variance of severities, shares of annotators, how little is known of each, and what they add to each cell."""
     nothing: Severities = (0.0, np.zeros((0, data.n_systems)), np.zeros(0), None)
     named = table.filter(pl.col("annotator").is_not_null())
     if named.height < table.height or named["annotator"].n_unique() < 2 or named.height < 3 * data.n_systems:
         return nothing
-    people = _codes(named["annotator"])
+    people = _encode_values(named["annotator"])
     rows, columns = data.cell_index(named["item"], named["system"])
     try:
         fit = crossed_effects(
             named["value"].to_numpy().astype(np.float64),
             people,
-            _codes(named["item"]),
+            _encode_values(named["item"]),
             np.unique(columns, return_inverse=True)[1].astype(np.int64),
         )
     except (ValueError, np.linalg.LinAlgError):
@@ -167,13 +167,13 @@ def _severities(data: EvalSet, table: pl.DataFrame, slope: float) -> Severities:
     shares /= np.maximum(shares.sum(axis=0), 1e-300)
     effect = np.bincount(cell, weight * fit.annotator[people], minlength=data.n_items * data.n_systems)
     severity = float(snap_to_zero(np.asarray(fit.annotator_sd**2), float(np.nanvar(named["value"].to_numpy()))))
-    known = fit.annotator_se**2 / severity if severity > 0 else np.ones(len(shares))
-    unexplained = np.clip(np.asarray(known, dtype=np.float64), 0.0, 1.0)
+    unexplained_share = fit.annotator_se**2 / severity if severity > 0 else np.ones(len(shares))
+    unexplained = np.clip(np.asarray(unexplained_share, dtype=np.float64), 0.0, 1.0)
     added = np.asarray(slope * effect, dtype=np.float64).reshape(data.n_items, data.n_systems)
     return severity * slope**2, shares, unexplained, added
 
 
-def _codes(values: pl.Series) -> IntArray:
+def _encode_values(values: pl.Series) -> IntArray:
     return np.unique(values.cast(pl.String).to_numpy(), return_inverse=True)[1].astype(np.int64)
 
 
@@ -196,17 +196,19 @@ def target_variance(inference: Inference, target: str, noise: JudgingNoise, *, a
             "every item is judged: the mean of these judgments is known exactly; `target=testset` also counts "
             "the noise of judging"
         )
-        return TargetVariance(nothing, _parts(inference, nothing, nothing), (note,) if everything else ())
+        return TargetVariance(nothing, _variance_parts(inference, nothing, nothing), (note,) if everything else ())
     annotators = noise.covariance(adjusted=adjusted) if len(noise.shares) else nothing
     about = (*noise.notes, *_few_annotators(noise.annotators))
     if target == "beyond":  # the choice of items, noise of judging included
         choice = np.nan_to_num(inference.score_covariance) / n
-        return TargetVariance(annotators + choice, _parts(inference, annotators, nothing, choice), about)
+        return TargetVariance(annotators + choice, _variance_parts(inference, annotators, nothing, choice), about)
     if np.isfinite(noise.cell):
         judging = np.eye(len(nothing)) * noise.cell / n
-        return TargetVariance(annotators + judging, _parts(inference, annotators, judging), about)
+        return TargetVariance(annotators + judging, _variance_parts(inference, annotators, judging), about)
     judging = np.nan_to_num(inference.residual_covariance) / n
-    return TargetVariance(annotators + judging, _parts(inference, annotators, judging), (*about, noise.unknown_note))
+    return TargetVariance(
+        annotators + judging, _variance_parts(inference, annotators, judging), (*about, noise.unknown_note)
+    )
 
 
 def _few_annotators(annotators: int) -> tuple[str, ...]:
@@ -217,13 +219,13 @@ def _few_annotators(annotators: int) -> tuple[str, ...]:
     return (f"only {who} judged: how far others would differ cannot be known, and the intervals do not cover it",)
 
 
-def _parts(
+def _variance_parts(
     inference: Inference, annotators: FloatArray, judging: FloatArray, choice: FloatArray | float = 0.0
 ) -> dict[str, float]:
     """Shares of the mean variance of the estimates: the items drawn, the annotators, and the noise of judging."""
-    known = np.isfinite(inference.se)
+    is_known = np.isfinite(inference.se)
     sizes = [
-        float(np.diag(part)[known].mean()) if known.any() else np.nan
+        float(np.diag(part)[is_known].mean()) if is_known.any() else np.nan
         for part in (inference.covariance + choice, annotators, judging)
     ]
     total = sum(sizes)

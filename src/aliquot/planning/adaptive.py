@@ -19,7 +19,7 @@ from aliquot.core.progress import ProgressLike, resolve_progress
 from aliquot.core.result import Result, make_signature
 from aliquot.core.view import View
 from aliquot.errors import OptionError
-from aliquot.estimation.proxies import standard_metric, usable
+from aliquot.estimation.proxies import select_proxies, standardise_metric
 from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike
 from aliquot.planning.arguments import signature_parts, validate_counts, validate_levels
 from aliquot.planning.plan_inputs import Pilot, PlanInputs, PlanTarget, Runs, combine_plan_data, find_inputs
@@ -185,9 +185,9 @@ def made_up(pilot: Pilot, rng: np.random.Generator) -> FloatArray:
 
 
 def _model(evalset: EvalSet) -> CellModel:
-    names = usable(evalset, None)
+    names = select_proxies(evalset, None)
     empty = np.zeros((evalset.n_items, evalset.n_systems, 0))
-    return CellModel(np.stack([standard_metric(evalset, name) for name in names], 2) if names else empty)
+    return CellModel(np.stack([standardise_metric(evalset, name) for name in names], 2) if names else empty)
 
 
 def _summarise_runs(inputs: PlanInputs, policy: str, runs: list[AdaptiveRun]) -> PolicyCost:

@@ -16,10 +16,10 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.estimators import run_estimator
-from aliquot.estimation.inputs import of_criterion, score_of_criterion, with_judgments
+from aliquot.estimation.inputs import attach_judgments, select_criterion, use_criterion_score
 from aliquot.estimation.pipeline import Inference, infer, pair_errors
 from aliquot.estimation.ranking import p_best
-from aliquot.estimation.sample import Fitted, Sample, sample_of
+from aliquot.estimation.sample import Fitted, Sample, judged_sample
 from aliquot.estimation.targets import judging_noise, target_variance
 from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset, as_selection
 from aliquot.planning.forecast import BudgetForecast, PastCampaign, Progress, leader_is_best
@@ -100,10 +100,10 @@ def combine_plan_data(
     evalset, chosen = as_evalset(data), None if selection is None else as_selection(selection)
     notes: tuple[str, ...] = () if chosen is None else chosen.check(evalset)
     if judgments is not None:
-        evalset, mismatches = with_judgments(evalset, of_criterion(judgments, criterion, human), chosen, human)
+        evalset, mismatches = attach_judgments(evalset, select_criterion(judgments, criterion, human), chosen, human)
         notes += tuple(mismatch.sentence for mismatch in mismatches)
     elif criterion is not None:
-        evalset = score_of_criterion(evalset, criterion, human)
+        evalset = use_criterion_score(evalset, criterion, human)
         human = evalset.human
     name = human or evalset.human
     limited = evalset if chosen is None or name is None else judged_within(evalset, chosen, name)
@@ -360,7 +360,7 @@ def pilot_sample(
     held = kept.with_score(str(kept.human), np.where(whole[:, None], kept.human_score(), np.nan))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
-        sample = sample_of(held, None, selection)
+        sample = judged_sample(held, None, selection)
     _require(data, sample.n)
     if sample.pi is None:
         notes.append("the pilot's items were not drawn with known probabilities: it is taken for a random sample")

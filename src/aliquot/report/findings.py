@@ -28,7 +28,7 @@ from aliquot.core.selection import Selection
 from aliquot.errors import AliquotError, AliquotWarning, DataError, OptionError
 from aliquot.estimation.estimate import estimate
 from aliquot.estimation.estimate_result import Estimates
-from aliquot.estimation.inputs import Mismatch, of_criterion, score_of_criterion, warn_left_out, with_judgments
+from aliquot.estimation.inputs import Mismatch, attach_judgments, select_criterion, use_criterion_score, warn_left_out
 from aliquot.io.files import read_bytes
 from aliquot.io.formats.table_files import read_frame, stack_tables, to_polars
 from aliquot.io.inputs import as_evalset, as_judgments, as_selection
@@ -241,10 +241,10 @@ def _keep_judged(
 ) -> tuple[EvalSet, str]:
     """Return the data whose human score is the one that is estimated, and its name."""
     if judgments is not None:
-        made = of_criterion(judgments, options.criterion, options.human)
-        data, _ = with_judgments(data, made, selection, options.human)
+        made = select_criterion(judgments, options.criterion, options.human)
+        data, _ = attach_judgments(data, made, selection, options.human)
     elif options.criterion is not None:
-        data = score_of_criterion(data, options.criterion, options.human)
+        data = use_criterion_score(data, options.criterion, options.human)
     human = options.human or data.human
     if human is None:
         raise DataError(f"{data.name}: there is no human score; name it with `human`")

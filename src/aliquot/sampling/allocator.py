@@ -27,10 +27,10 @@ from aliquot.core.selection import Design, Selection
 from aliquot.errors import AliquotError, AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.estimate import estimate
 from aliquot.estimation.estimate_result import Estimates
-from aliquot.estimation.inputs import with_judgments
+from aliquot.estimation.inputs import attach_judgments
 from aliquot.estimation.monitor import Monitor
 from aliquot.estimation.picture import Picture
-from aliquot.estimation.proxies import standard_metric, usable
+from aliquot.estimation.proxies import select_proxies, standardise_metric
 from aliquot.estimation.running_sequences import Features
 from aliquot.estimation.sequential import check_sequence_target, noise_of_systems
 from aliquot.estimation.targets import JudgingNoise
@@ -140,9 +140,9 @@ class Allocator:
         order_unit = "document" if unit == "document" else "item"
         self.order: ItemOrder = draw_item_order(self.data, seed=seed, equal=equal, scale=scale, unit=order_unit)
         self._costs = item_costs(self.data, cost)
-        names = usable(self.data, None if metrics is None else tuple(metrics)) if model == "mixed" else []
+        names = select_proxies(self.data, None if metrics is None else tuple(metrics)) if model == "mixed" else []
         cells = (self.data.n_items, self.data.n_systems)
-        stack = np.stack([standard_metric(self.data, name) for name in names], 2) if names else np.zeros((*cells, 0))
+        stack = np.stack([standardise_metric(self.data, name) for name in names], 2) if names else np.zeros((*cells, 0))
         self._model = CellModel(stack, self.order.weight, item_effects=model == "mixed")
         self._target = target
         self.noise: JudgingNoise | None = None  # set it where the noise of judging is known from elsewhere
@@ -453,7 +453,7 @@ class Allocator:
         if len(people) < 2:  # nobody has judged what somebody else did
             return JudgingNoise(np.nan if self._target == "testset" else 0.0)
         if self._noise_at[0] != len(self._log) and self._cell_order:
-            evalset, _ = with_judgments(self.data, self.judgments, human=self.data.human)
+            evalset, _ = attach_judgments(self.data, self.judgments, human=self.data.human)
             self._noise_at = len(self._log), noise_of_systems(evalset, self.data.systems)
         return self._noise_at[1]
 

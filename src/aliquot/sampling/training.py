@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from aliquot.core.conventions import list_domains, list_language_pairs, source_lengths, usable_metrics
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
-from aliquot.estimation.proxies import standard_metric
+from aliquot.estimation.proxies import standardise_metric
 from aliquot.sampling.item_scores import row_mean, row_variance, system_means
 from aliquot.sampling.source_features import UNSEEN, FeatureVocabulary, dense_features, languages_of, scale_features
 from aliquot.sampling.source_model import Trees, apply_trees, extract_trees
@@ -93,7 +93,7 @@ def _residual_target(evalset: EvalSet, scores: FloatArray, metric: str | None) -
     names = [name for name in usable_metrics(evalset) if name != metric]
     if not names:
         raise DataError(f"{evalset.name}: the target residual needs an automatic metric; choose another target")
-    features = np.stack([standard_metric(evalset, name) for name in names], axis=2)
+    features = np.stack([standardise_metric(evalset, name) for name in names], axis=2)
     fit = pooled_ridge(features, scores, np.ones(evalset.n_items), _RIDGE)
     residual = scores - row_mean(scores.T)[None, :] - fit.left_out
     return np.sqrt(row_mean(residual**2))

@@ -16,7 +16,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import bind_parameters
 from aliquot.core.selection import compute_cell_probability
 from aliquot.errors import AliquotWarning
-from aliquot.estimation.intervals import bounds, range_note
+from aliquot.estimation.intervals import compute_bounds, range_note
 from aliquot.estimation.pipeline import Inference, infer, pair_errors
 from aliquot.estimation.ranking import cluster_systems, full_p
 from aliquot.estimation.sample import Sample, adaptive_sample
@@ -281,7 +281,7 @@ def _compute_intervals(stage: ReplaySet, found: Inference) -> tuple[FloatArray, 
         return found.half_widths(stage.level), None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)  # a narrower range is noted once, not in every replay
-        limits = bounds(stage.interval, found, level=stage.level, value_range=stage.ends, seed=0)
+        limits = compute_bounds(stage.interval, found, level=stage.level, value_range=stage.ends, seed=0)
     if stage.interval == "t":
         return (limits.high - limits.low) / 2, (limits.high + limits.low) / 2
     return limits.high - found.values, None

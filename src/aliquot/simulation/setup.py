@@ -14,8 +14,8 @@ from aliquot.core.memory import MAX_DRAWS
 from aliquot.core.registry import RegistryEntry, Spec, bind_parameters, parse_spec, split_specs, split_top_level
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.estimate import auto_estimator
-from aliquot.estimation.estimators import check_estimator, estimators
-from aliquot.estimation.proxies import usable
+from aliquot.estimation.estimators import check_estimator, list_estimators
+from aliquot.estimation.proxies import select_proxies
 from aliquot.sampling.item_scores import metric_scores, select_metrics
 from aliquot.sampling.methods import all_methods, check_needs, find_method, resolve_spec
 from aliquot.sampling.policies import check_policy
@@ -330,7 +330,7 @@ def _split_chain(typed: str) -> list[Spec]:
         raise OptionError(f"method '{typed}': write a selector or design, or join one and one estimator by +: pps+greg")
     chain = [parse_spec(part) for part in parts]
     first = chain[0].name
-    if first in estimators() and first not in all_methods():
+    if first in list_estimators() and first not in all_methods():
         raise OptionError(
             f"method '{typed}': '{first}' is an estimator; write what chooses the items first, for "
             f"instance {BASELINE}+{first}"
@@ -363,6 +363,6 @@ def validate_method(plan: ReplayMethod, data: EvalSet) -> None:
         if "metrics" in given:
             select_metrics(data, given["metrics"])
         behind = bind_parameters(
-            plan.estimator.name, estimators()[plan.estimator.name].parameters, plan.estimator.parameters
+            plan.estimator.name, list_estimators()[plan.estimator.name].parameters, plan.estimator.parameters
         )
-        usable(data, behind.get("metrics"))
+        select_proxies(data, behind.get("metrics"))

@@ -18,7 +18,7 @@ from aliquot.core.registry import parse_spec
 from aliquot.core.result import make_signature
 from aliquot.core.selection import Selection
 from aliquot.errors import DataError, OptionError, unknown_name
-from aliquot.estimation.inputs import with_judgments
+from aliquot.estimation.inputs import attach_judgments
 from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset, as_selection
 from aliquot.report.datasheet import facts
 from aliquot.report.datasheet.facts import Evidence, as_sentence, list_judgment_protocols
@@ -74,7 +74,7 @@ def new(
     if described is not None:
         notes += () if selection is None else selection.check(described)
         if judgments is not None:
-            described, mismatches = with_judgments(described, judgments, selection, human)
+            described, mismatches = attach_judgments(described, judgments, selection, human)
             notes += [mismatch.sentence for mismatch in mismatches]
         elif selection is not None:
             described = _keep_selected(described, selection)

@@ -10,7 +10,7 @@ import polars as pl
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
 from aliquot.errors import OptionError
-from aliquot.estimation.proxies import standard_metric, usable
+from aliquot.estimation.proxies import select_proxies, standardise_metric
 from aliquot.io.inputs import DataLike, as_evalset
 from aliquot.report.figures.style import COLOURS, GREY, new_figure, wrap_title
 from aliquot.sampling.pool import PoolSelection
@@ -91,9 +91,9 @@ def _measure_lengths(data: EvalSet) -> FloatArray:
 
 def _estimate_difficulty(data: EvalSet) -> tuple[FloatArray, str]:
     """How hard each item is by the metrics together (hard is high); else how far outputs' lengths differ."""
-    names = usable(data, None)
+    names = select_proxies(data, None)
     if names:
-        return -np.mean([standard_metric(data, name).mean(axis=1) for name in names], axis=0), "difficulty (metrics)"
+        return -np.mean([standardise_metric(data, name).mean(axis=1) for name in names], axis=0), "difficulty (metrics)"
     if data.outputs is not None and data.n_systems:
         lengths = np.array([data.outputs[name].fill_null("").str.len_chars().to_numpy() for name in data.systems])
         return lengths.std(axis=0) / np.maximum(1.0, lengths.mean(axis=0)), "spread of the outputs' lengths"
