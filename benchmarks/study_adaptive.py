@@ -26,7 +26,7 @@ import aliquot
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import Spec
 from aliquot.estimation.monitor import Monitor
-from aliquot.estimation.pipeline import infer
+from aliquot.estimation.pipeline import infer_means
 from aliquot.sampling.item_scores import infer_scale
 from aliquot.sampling.tasks import ChosenRows
 from aliquot.simulation.adaptive import run_allocator, run_until_decided
@@ -80,7 +80,7 @@ def our_run(data: EvalSet, policy: str, seed: int) -> Measured:
                 design=chosen.design,
             ),
         )
-        found = infer(sample, Spec("greg", {}))
+        found = infer_means(sample, Spec("greg", {}))
         looks.append((found.values, found.half_widths(0.95), np.array(list(allocator.counts.values()))))
     values, half, counts = (np.array(part) for part in zip(*looks, strict=True))
     return measured(values, half, counts, stage.truth.means)

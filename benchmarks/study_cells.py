@@ -12,7 +12,7 @@ import numpy as np
 
 import aliquot
 from aliquot.core.registry import parse_spec
-from aliquot.estimation.pipeline import infer
+from aliquot.estimation.pipeline import infer_means
 from aliquot.estimation.ranking import p_best
 from aliquot.estimation.sample import Sample
 from aliquot.simulation.setup import keep_complete
@@ -69,7 +69,7 @@ def replay(data: aliquot.EvalSet, repeats: int, best: list[tuple[float, bool]]) 
             drawn = cells(scores, share, each, rng, rare=rare)
             kept = np.flatnonzero(np.isfinite(drawn).any(axis=1))
             sample = Sample(data, kept, drawn[kept], np.full(len(kept), len(kept) / len(scores)), np.ones(len(kept)))
-            result = infer(sample, parse_spec("greg"))
+            result = infer_means(sample, parse_spec("greg"))
             off, half = result.values - truth, result.half_widths(0.95)
             gap, wide = off[first] - off[second], result.pair_half_widths(0.95)[first, second]
             plain = np.nanmean(drawn, axis=0) - truth

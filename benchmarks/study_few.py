@@ -20,7 +20,7 @@ from campaigns import CAMPAIGNS, Campaign
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import parse_spec
 from aliquot.estimation.past import add_past_prediction
-from aliquot.estimation.pipeline import infer
+from aliquot.estimation.pipeline import infer_means
 from aliquot.estimation.sample import Sample
 from aliquot.sampling.designs import pps
 from aliquot.stats.arrays import FloatArray
@@ -83,7 +83,7 @@ def errors(data: EvalSet, past: Sequence[EvalSet], n: int, repeats: int) -> dict
         told = Sample(**{**vars_of(sample), "prior": prior})
         for name, uses_past in METHODS.items():
             spec = parse_spec(name.removesuffix(", past"))
-            values = infer(told if uses_past else sample, spec).values
+            values = infer_means(told if uses_past else sample, spec).values
             found[name].append(float(np.abs(values - truth).mean()))
     return {name: np.array(values) for name, values in found.items()}
 
@@ -105,7 +105,7 @@ def coverage(data: EvalSet, n: int, repeats: int) -> dict[str, tuple[float, floa
     for repeat in range(repeats):
         sample = drawn(data, n, 5000 + repeat)
         for name in COVERED:
-            made = infer(sample, parse_spec(name))
+            made = infer_means(sample, parse_spec(name))
             inside[name].append(float((np.abs(made.values - truth) <= made.half_widths(0.95)).mean()))
     return {name: (float(np.mean(v)), float(np.std(v) / np.sqrt(len(v)))) for name, v in inside.items()}
 

@@ -9,7 +9,7 @@ import pytest
 import aliquot
 from aliquot.core.registry import Spec
 from aliquot.errors import NameUnknownError
-from aliquot.estimation.pipeline import infer
+from aliquot.estimation.pipeline import infer_means
 from aliquot.estimation.sample import Sample
 from aliquot.stats.arrays import FloatArray
 
@@ -78,7 +78,7 @@ def test_weights_of_cells_do_not_move_a_system_judged_on_all_items(past: aliquot
     scores = np.where(np.random.default_rng(3).random(human.shape) < chance, human, np.nan)
     rows = np.arange(past.n_items)
     sample = Sample(past, rows, scores, None, np.ones(past.n_items), cell_weight=1.0 / chance)
-    found = infer(sample, Spec("greg", {}))
+    found = infer_means(sample, Spec("greg", {}))
     assert found.values[0] == pytest.approx(human[:, 0].mean(), abs=1e-9)
     assert found.se[0] == 0
 

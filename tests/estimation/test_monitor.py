@@ -705,12 +705,12 @@ def test_it_stops_only_where_the_estimates_name_the_same_system():
     monitor = Monitor(NAMES[:3], 100, value_range=(0, 1))
     *_, picture = watch(monitor, clear(), range(60))
     assert picture.stop
-    assert picture.confirm(["A"]) == picture
-    doubted = picture.confirm(["A", "C"])
+    assert picture.confirm_leaders(["A"]) == picture
+    doubted = picture.confirm_leaders(["A", "C"])
     assert (doubted.stop, doubted.best) == (False, None)
     said = "go on: by the estimates A and C cannot be told apart; judge more outputs, or some once more"
     assert doubted.reason == said
-    assert picture.confirm(["B"]).reason.startswith("go on: by the estimates B leads;")
+    assert picture.confirm_leaders(["B"]).reason.startswith("go on: by the estimates B leads;")
 
 
 def test_the_command_has_the_target_of_estimate(capsys, files):

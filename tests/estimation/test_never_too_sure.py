@@ -18,7 +18,7 @@ from aliquot.core.judgments import Judgments, merge_repeats
 from aliquot.core.registry import Spec
 from aliquot.errors import OptionError
 from aliquot.estimation.intervals import compute_bounds
-from aliquot.estimation.pipeline import Inference, infer
+from aliquot.estimation.pipeline import Inference, infer_means
 from aliquot.estimation.ranking import rank_systems
 from aliquot.estimation.sample import Sample
 from aliquot.estimation.scales import Scale, find_scale, scale_of_range
@@ -194,7 +194,7 @@ def about(scores: FloatArray, rows: FloatArray, metric: FloatArray | None = None
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return infer(sample, Spec("greg", {}))
+        return infer_means(sample, Spec("greg", {}))
 
 
 @pytest.mark.parametrize("helped", [False, True])
@@ -245,7 +245,7 @@ def test_equal_systems_share_one_cluster(systems, ragged):
         rows = np.flatnonzero(np.isfinite(scores).any(axis=1))
         population = campaign(np.vstack([scores, np.full((940, systems), np.nan)]))
         sample = Sample(population, rows, scores[rows], np.full(len(rows), 0.06), np.ones(len(rows)))
-        inference = infer(sample, Spec("mean", {}))
+        inference = infer_means(sample, Spec("mean", {}))
         for rule in several:
             ranking = rank_systems(inference, test="estimator", rule=rule, alpha=0.05, adjust="bh", seed=0)
             several[rule] += ranking.cluster.max() > 1

@@ -20,7 +20,7 @@ from tests.real.conftest import load_real
 import aliquot
 from aliquot import EvalSet
 from aliquot.core.registry import parse_spec
-from aliquot.estimation.pipeline import infer
+from aliquot.estimation.pipeline import infer_means
 from aliquot.estimation.sample import Sample, judged_sample
 from aliquot.sampling.methods import find_method
 from aliquot.stats.arrays import FloatArray
@@ -95,7 +95,7 @@ def samples(data: EvalSet, design: str, n: int) -> Iterator[Sample]:
 
 def holding(sample: Sample, estimator: str, truth: FloatArray, narrowed: float = 1.0) -> float:
     """Share of the systems whose t interval holds the truth (intervals of pairs, the slow part, are left out)."""
-    found = infer(sample, parse_spec(estimator))
+    found = infer_means(sample, parse_spec(estimator))
     return float((np.abs(found.values - truth) <= narrowed * found.half_widths(0.95)).mean())
 
 

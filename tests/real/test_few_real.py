@@ -18,7 +18,7 @@ import aliquot
 from aliquot import AliquotWarning, EvalSet
 from aliquot.core.registry import parse_spec
 from aliquot.estimation.past import add_past_prediction
-from aliquot.estimation.pipeline import infer
+from aliquot.estimation.pipeline import infer_means
 from aliquot.estimation.sample import Sample
 from aliquot.sampling.designs import pps
 from aliquot.simulation.setup import keep_complete as complete_population
@@ -50,7 +50,7 @@ def errors(data: EvalSet, method: str, n: int, past: Sequence[EvalSet] = (), rep
     prior: FloatArray | None = add_past_prediction(drawn(data, n, 0), past).prior
     truth, spec = data.human_score().mean(axis=0), parse_spec(method)
     samples = (replace(drawn(data, n, 100 + seed), prior=prior) for seed in range(repeats))
-    return float(np.mean([np.abs(infer(sample, spec).values - truth).mean() for sample in samples]))
+    return float(np.mean([np.abs(infer_means(sample, spec).values - truth).mean() for sample in samples]))
 
 
 def test_texts_help_where_there_are_no_good_metrics() -> None:
@@ -70,6 +70,6 @@ def test_intervals_of_heavy_tailed_penalties_hold(method: str) -> None:
     data = population("biomqm-de-en")
     truth, spec, inside = data.human_score().mean(axis=0), parse_spec(method), []
     for seed in range(60):
-        made = infer(drawn(data, 48, seed), spec)
+        made = infer_means(drawn(data, 48, seed), spec)
         inside.append((np.abs(made.values - truth) <= made.half_widths(0.95)).mean())
     assert 0.925 < np.mean(inside) <= 1.0

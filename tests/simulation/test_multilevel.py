@@ -15,7 +15,7 @@ import aliquot
 from aliquot import EvalSet
 from aliquot.core.registry import parse_spec
 from aliquot.estimation.estimators import estimate_greg, estimate_multilevel
-from aliquot.estimation.pipeline import Inference, infer
+from aliquot.estimation.pipeline import Inference, infer_means
 from aliquot.estimation.ranking import full_p
 from aliquot.estimation.sample import Sample, judged_sample
 from aliquot.stats.pairwise import analytic_p
@@ -149,7 +149,7 @@ def test_full_set_significance_is_the_same_from_estimate_and_from_its_parts():
     data = world(own=0.3)
     chosen = aliquot.select(data, "segments", budget=40, seed=0)
     for name in ("greg", "multilevel"):
-        p = full_p(infer(sample(data), parse_spec(name)))
+        p = full_p(infer_means(sample(data), parse_spec(name)))
         at = {system: number for number, system in enumerate(data.systems)}
         for pair in estimate_given(data, name, selection=chosen).pairs:
             assert p[at[pair.a], at[pair.b]] == pytest.approx(pair.p_full)
@@ -159,14 +159,14 @@ def test_full_set_significance_is_the_same_from_estimate_and_from_its_parts():
 def test_greg_and_multilevel_expect_the_same_of_the_full_set():
     """Both draw towards what metrics expect, once: greg for the prediction only, multilevel already in its values."""
     drawn = sample(world(own=0.3))
-    errors = drawn.errors(estimate_greg(drawn))
+    errors = drawn.compute_errors(estimate_greg(drawn))
     tables = [full_p(Inference(drawn, fitted, errors)) for fitted in (estimate_greg(drawn), estimate_multilevel(drawn))]
     np.testing.assert_allclose(tables[0], tables[1])
 
 
 def test_on_all_items_it_is_the_test_itself():
     data = world(400)
-    p = full_p(infer(sample(data, 400), parse_spec("greg")))
+    p = full_p(infer_means(sample(data, 400), parse_spec("greg")))
     np.testing.assert_allclose(p, analytic_p(data.scores["human"]), atol=0.01)
 
 
@@ -175,4 +175,4 @@ def test_gaps_in_the_scores_do_not_change_what_identical_systems_are_told():
     human = np.repeat(data.scores["human"][:, :1], 5, axis=1)
     human[::3, 2] = np.nan
     drawn = sample(data.with_score("human", human))
-    np.testing.assert_array_equal(full_p(infer(drawn, parse_spec("greg"))), 0.5)
+    np.testing.assert_array_equal(full_p(infer_means(drawn, parse_spec("greg"))), 0.5)

@@ -9,7 +9,7 @@ import pytest
 
 import aliquot
 from aliquot.core.registry import parse_spec
-from aliquot.estimation.pipeline import infer
+from aliquot.estimation.pipeline import infer_means
 from aliquot.estimation.proxies import select_proxies
 from aliquot.estimation.ranking import full_p
 from aliquot.estimation.sample import Sample
@@ -97,7 +97,7 @@ def test_what_all_items_would_say(name, shape):
 def predicted_p(table: FloatArray) -> FloatArray:
     data = aliquot.synthetic(items=30, systems=table.shape[1], seed=1)
     sample = Sample(data, np.arange(len(table)), table, None, np.ones(len(table)), kind="unordered")
-    return full_p(infer(sample, parse_spec("mean")))
+    return full_p(infer_means(sample, parse_spec("mean")))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -118,7 +118,7 @@ def take_snapshot(
         if picture is None:
             monitor, picture = _watch(data, selection, counted, question, alpha, notes)
     if picture is not None and found is not None:
-        picture = picture.confirm(found.contenders)
+        picture = picture.confirm_leaders(found.contenders)
     systems = _systems(data, counted, found, _always(found, monitor, picture))
     gain = 0.0 if found is None else sum(s.effective_n - s.n for s in found.systems if math.isfinite(s.effective_n))
     pairs = picture.pairs if picture is not None else ()
@@ -159,7 +159,9 @@ def _advice(
     if pair is None:
         return said
     lacking = selection is not None and pair.more_items and pair.items + pair.more_items > len(selection)
-    return f"{said}; {picture.needs(pair)}{f' ({len(selection or ())} are selected: top up)' if lacking else ''}"
+    return (
+        f"{said}; {picture.describe_need(pair)}{f' ({len(selection or ())} are selected: top up)' if lacking else ''}"
+    )
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:

@@ -49,7 +49,7 @@ from aliquot.estimation.notes import (
     scale_notes,
 )
 from aliquot.estimation.past import add_past_prediction
-from aliquot.estimation.pipeline import Inference, infer
+from aliquot.estimation.pipeline import Inference, infer_means
 from aliquot.estimation.ranking import Ranking, follow_exact_tests, rank_systems
 from aliquot.estimation.sample import Fitted, Sample, judged_sample, proxy_correlation
 from aliquot.estimation.scales import Scale, find_scale, scale_of_range
@@ -266,7 +266,7 @@ class _EstimationTask:
     def infer(self, sample: Sample, spec: Spec, *, adjusted: bool) -> tuple[Inference, TargetVariance]:
         """Fit an estimator, and add to its covariance what the target asks for."""
         is_given = self.target == "given"
-        base = infer(add_past_prediction(sample, self.campaigns), spec, question=(self.scale, is_given))
+        base = infer_means(add_past_prediction(sample, self.campaigns), spec, question=(self.scale, is_given))
         goal = target_variance(base, self.target, self.noise, adjusted=adjusted)
         return (base if is_given else replace(base, added=goal.added)), goal
 

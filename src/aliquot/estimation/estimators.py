@@ -245,7 +245,7 @@ def estimate_multilevel(sample: Sample, *, metrics: tuple[str, ...] | None = Non
     if np.isfinite(fitted.values).sum() < MIN_SYSTEMS:
         note = f"fewer than {MIN_SYSTEMS} systems do not tell how far to draw: nothing is drawn, greg is used"
         return replace(fitted, notes=(*fitted.notes, note))
-    values, share = shrink_to_prediction(fitted.values, fitted.foreseen, sample.errors(fitted).covariance)
+    values, share = shrink_to_prediction(fitted.values, fitted.foreseen, sample.compute_errors(fitted).covariance)
     note = (
         f"means are drawn towards what the metrics expect ({share:.0%} of the systems' own effects is kept): "
         "biased, for rankings only"
@@ -268,7 +268,7 @@ def estimate_informed(sample: Sample, *, metrics: tuple[str, ...] | None = None,
     fitted = estimate_greg(sample, metrics=metrics, texts=texts)
     if fitted.foreseen is None or np.isfinite(fitted.values).sum() < MIN_SYSTEMS:
         return fitted
-    values, share = shrink_robustly(fitted.values, fitted.foreseen, sample.errors(fitted).covariance)
+    values, share = shrink_robustly(fitted.values, fitted.foreseen, sample.compute_errors(fitted).covariance)
     note = f"systems are drawn towards what is expected of them ({share:.0%} of their own effects is kept): biased"
     return replace(fitted, values=values, notes=(*fitted.notes, note), details={**fitted.details, "share": share})
 

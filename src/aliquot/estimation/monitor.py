@@ -111,9 +111,9 @@ class Monitor:
         overall = np.zeros((means, 0)) if self._slopes is None else self._slopes.mean
         between = overall[self._a] - overall[self._b] if len(self._a) else np.zeros((1, overall.shape[1]))
         level = 1.0 - alpha / (share * pairs)
-        self._pairs = RunningSequences(self._start(len(between), level, difference=True), population, between)
+        self._pairs = RunningSequences(self._start_state(len(between), level, difference=True), population, between)
         self._means = RunningSequences(
-            self._start(means, 1.0 - alpha / (share * means), difference=False), population, overall
+            self._start_state(means, 1.0 - alpha / (share * means), difference=False), population, overall
         )
         self._scores: dict[ItemId, FloatArray] = {}
         self._weights: dict[ItemId, float] = {}
@@ -148,7 +148,7 @@ class Monitor:
         cell = self._noise.cell
         return self._means.noise_half_width(cell, means), self._pairs.noise_half_width(2.0 * cell, pairs)
 
-    def _start(self, series: int, level: float, *, difference: bool) -> BettingState | AsymptoticState:
+    def _start_state(self, series: int, level: float, *, difference: bool) -> BettingState | AsymptoticState:
         if self.kind == "asymptotic" or self._range is None:
             return start_asymptotic(series, level=level, target=max(FIRST_LOOK, self._population // 4))
         low, high = self._range
@@ -209,9 +209,9 @@ class Monitor:
         """Return the current decisions."""
         of_means, of_pairs = self._noise_half_widths()
         pairs = self._pair_states(of_pairs)
-        low, high = self._means.bounds(of_means)
+        low, high = self._means.compute_bounds(of_means)
         half = (high - low) / 2
-        best = self._best(pairs)
+        best = self._find_best(pairs)
         if self._question == "best":
             stop = best is not None
         elif self._question == "ranking":
@@ -224,13 +224,15 @@ class Monitor:
 
     def intervals(self) -> dict[str, tuple[float, float, float]]:
         """Return each system's current mean with an interval valid at every look: (mean, low, high)."""
-        columns = np.column_stack([self._means.mean, *self._means.bounds(self._noise_half_widths()[0])]).tolist()
+        columns = np.column_stack(
+            [self._means.mean, *self._means.compute_bounds(self._noise_half_widths()[0])]
+        ).tolist()
         return {system: (mean, low, high) for system, (mean, low, high) in zip(self._systems, columns, strict=True)}
 
     def _pair_states(self, noise: FloatArray) -> tuple[PairState, ...]:
         if not len(self._a):
             return ()
-        columns = (*self._pairs.bounds(noise), self._pairs.mean, _ROUNDING * self._pairs.scale, noise)
+        columns = (*self._pairs.compute_bounds(noise), self._pairs.mean, _ROUNDING * self._pairs.scale, noise)
         return tuple(self._pair_state(pair, *row) for pair, row in enumerate(np.column_stack(columns).tolist()))
 
     def _pair_state(
@@ -256,7 +258,7 @@ class Monitor:
         needed = 1.0 / ((sought / sampling) ** (power / 2) * (1.0 / count - inverse_population) + inverse_population)
         return int(min(n_left, max(1.0, math.ceil(needed) - count)))
 
-    def _best(self, pairs: Sequence[PairState]) -> str | None:
+    def _find_best(self, pairs: Sequence[PairState]) -> str | None:
         """Return the only system not beaten; for other questions than "best", the one that has beaten all others."""
         if self._question == "best":
             unbeaten = set(self._systems) - {pair.b for pair in pairs if pair.decided}

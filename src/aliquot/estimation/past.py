@@ -58,27 +58,27 @@ def past_prediction(evalset: EvalSet, past: Sequence[EvalSet]) -> FloatArray | N
 
 
 def _standardise_campaign(
-    one: EvalSet, names: Sequence[str], keys: Sequence[str]
+    campaign: EvalSet, names: Sequence[str], keys: Sequence[str]
 ) -> tuple[FloatArray, FloatArray, float]:
     """An earlier campaign's judged cells: features and scores less their system's means, and what a cell counts."""
-    scores = one.human_score(None)
+    scores = campaign.human_score(None)
     present = np.isfinite(scores)
     items = int(present.any(axis=1).sum())
     if items < _MIN_ITEMS:
         raise DataError(
-            f"`past` {one.name}: {items} items have a human score; give a campaign with at least {_MIN_ITEMS}"
+            f"`past` {campaign.name}: {items} items have a human score; give a campaign with at least {_MIN_ITEMS}"
         )
-    features = _shared_features(one, names)
+    features = _shared_features(campaign, names)
     y = _centre_by_system(scores, present)
     spread = float(np.sqrt((y[present] ** 2).mean()))
     if is_negligible(spread, max_abs(scores)):
-        raise DataError(f"`past` {one.name}: the human scores do not vary; leave this campaign out")
+        raise DataError(f"`past` {campaign.name}: the human scores do not vary; leave this campaign out")
     zero = np.zeros(scores.shape)
     x = np.stack(
         [_centre_by_system(features[key], present)[present] if key in features else zero[present] for key in keys],
         axis=1,
     )
-    return x, y[present] / spread, min(1.0, _MAX_COUNTED_ITEMS / items) / one.n_systems
+    return x, y[present] / spread, min(1.0, _MAX_COUNTED_ITEMS / items) / campaign.n_systems
 
 
 def _centre_by_system(values: FloatArray, present: BoolArray) -> FloatArray:

@@ -51,7 +51,7 @@ class Picture(Shown):
     noise_known: bool = True  # whether enough outputs have several annotators to measure judging noise
     leaders: tuple[str, ...] = ()  # first cluster of the estimates, where they contradict stopping
 
-    def confirm(self, leaders: Sequence[str]) -> Picture:
+    def confirm_leaders(self, leaders: Sequence[str]) -> Picture:
         """Return the picture, without its stop if the estimates' leaders are not the best system alone."""
         has_all_pairs = len(self.pairs) == math.comb(len(self.half_widths), 2)  # not for a question about some pairs
         about_leader = self.question == "best" or (self.question == "ranking" and has_all_pairs)
@@ -106,7 +106,7 @@ class Picture(Shown):
             return f"go on: the widest interval is +-{max(self.half_widths.values(), default=math.nan):.3g}"
         if self.question == "best":
             return self._describe_open_best()
-        needs = ", ".join(dict.fromkeys(self.needs(pair) for pair in (open_pairs[0], open_pairs[-1])))
+        needs = ", ".join(dict.fromkeys(self.describe_need(pair) for pair in (open_pairs[0], open_pairs[-1])))
         return f"go on: {len(open_pairs)} pair{'s are' if len(open_pairs) > 1 else ' is'} open; {needs}"
 
     def _describe_open_best(self) -> str:
@@ -121,9 +121,9 @@ class Picture(Shown):
         needed = {pair: pair.more_items or math.inf for pair in open_pairs if leader in (pair.a, pair.b)}
         last = max(needed, key=lambda pair: needed[pair])
         leads = f", {leader} leads" if last.items else ""
-        return f"go on: {len(rivals)} systems may be the best{leads}; {self.needs(last)}"
+        return f"go on: {len(rivals)} systems may be the best{leads}; {self.describe_need(last)}"
 
-    def needs(self, pair: PairState) -> str:
+    def describe_need(self, pair: PairState) -> str:
         """Describe what an open pair needs: more items, or more judgments per output."""
         if pair.more_items:
             return f"{pair.a} and {pair.b} need about {pair.more_items} more item{'s' * (pair.more_items != 1)}"

@@ -146,7 +146,7 @@ class Inference:
         return p
 
 
-def infer(sample: Sample, spec: Spec, *, question: tuple[Scale | None, bool] | None = None) -> Inference:
+def infer_means(sample: Sample, spec: Spec, *, question: tuple[Scale | None, bool] | None = None) -> Inference:
     """Fit the estimator that a spec names, and work out its errors.
 
     Systems without spread are blanked here, before degrees of freedom and covariances are taken: an error that was
@@ -161,7 +161,7 @@ def infer(sample: Sample, spec: Spec, *, question: tuple[Scale | None, bool] | N
         question: the scale, and whether the mean of all items is exact; by default told from the scores, and yes.
     """
     fitted = run_estimator(sample, spec)
-    errors = sample.errors(fitted)
+    errors = sample.compute_errors(fitted)
     scale, census_is_exact = (find_scale(sample.scores), True) if question is None else question
     exact = (sample.counts == sample.population) & census_is_exact
     blank = without_spread(sample) & ~exact

@@ -97,7 +97,7 @@ class RunningSequences:
         half: FloatArray = quantile * np.sqrt(variance)
         return half
 
-    def bounds(self, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def compute_bounds(self, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds of each series' mean, widened by the half widths of judging noise."""
         low, high = self._bounds_of_given()
         mean = np.clip(self.mean, low, high)

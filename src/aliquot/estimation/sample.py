@@ -112,17 +112,17 @@ class Sample:
         """Whether systems were judged on different items."""
         return bool(((self.counts > 0) & (self.counts < self.n)).any())
 
-    def errors(self, fitted: Fitted) -> Errors:
+    def compute_errors(self, fitted: Fitted) -> Errors:
         """Errors of the estimates, as the design and the pattern of judged cells ask."""
         if not self.ragged:
-            return Errors(self._units(fitted.z, self.probabilities))
+            return Errors(self._unit_errors(fitted.z, self.probabilities))
         z = fitted.z * np.sqrt(self.counts / np.maximum(self.counts - 1, 1))
         fill = self.counts / self.n
         if self.kind in ("clustered", "stratified"):
             # Each system's own share of the population replaces the common one in the finite-population factor.
             part = float(self.probabilities.mean()) * float(fill.mean())
             finite_factor = np.clip(1.0 - self.probabilities.mean() * fill, 0.0, None) / max(1.0 - part, 1e-12)
-            return Errors(self._units(fitted.z, self.probabilities * float(fill.mean())) * np.sqrt(finite_factor))
+            return Errors(self._unit_errors(fitted.z, self.probabilities * float(fill.mean())) * np.sqrt(finite_factor))
         units = self._balance_residuals(z) if self.kind == "balanced" else z
         # Cells that are missing at random undo as much of the gain from spreading over documents.
         share_left = 1.0 - float(fill[self.counts > 0].mean()) * (1.0 - min(1.0, self.remainder))
@@ -143,7 +143,7 @@ class Sample:
         total = np.where(present, cells, 0.0).sum(axis=0)
         return np.where(present, fitted.z * total / cells, np.nan)
 
-    def _units(self, z: FloatArray, pi: FloatArray) -> FloatArray:
+    def _unit_errors(self, z: FloatArray, pi: FloatArray) -> FloatArray:
         """Errors of independent units (units x M) from the linearised contributions of a complete sample."""
         if self.kind == "spread":
             return spread_errors(z, pi, self.clusters, self.remainder)

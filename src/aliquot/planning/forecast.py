@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_in_order
 from aliquot.errors import AliquotWarning
-from aliquot.estimation.pipeline import infer
+from aliquot.estimation.pipeline import infer_means
 from aliquot.estimation.sample import Sample
 from aliquot.simulation.replay import ReplaySet, derive_replay_seeds, draw_items, judge_items
 from aliquot.simulation.setup import BudgetPoint, ReplayMethod
@@ -249,5 +249,5 @@ def _interval_for_draw(sample: Sample, method: ReplayMethod, level: float) -> tu
     """Estimates, half widths, degrees of freedom and errors of differences, in the order of `BudgetForecast`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
-        found = infer(sample, method.estimator)
+        found = infer_means(sample, method.estimator)
     return found.values, found.half_widths(level), found.pair_half_widths(level), found.pair_freedom, found.pair_se

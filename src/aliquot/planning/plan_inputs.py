@@ -17,7 +17,7 @@ from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.estimators import run_estimator
 from aliquot.estimation.inputs import attach_judgments, select_criterion, use_criterion_score
-from aliquot.estimation.pipeline import Inference, infer, pair_errors
+from aliquot.estimation.pipeline import Inference, infer_means, pair_errors
 from aliquot.estimation.ranking import p_best
 from aliquot.estimation.sample import Fitted, Sample, judged_sample
 from aliquot.estimation.targets import judging_noise, target_variance
@@ -155,7 +155,7 @@ class Pilot:
     def known(self) -> FloatArray:
         """Covariance of what is known by now about the true means over the planned test set."""
         if self.copies == 1:
-            return self._with_target(self.sample.errors(self.fitted).covariance)
+            return self._with_target(self.sample.compute_errors(self.fitted).covariance)
         # Other items than the judged ones: no gain from having judged some, and the new set's own spread on top.
         here = forecast_sample(self._residual(self.fitted), self.weight, 1 / self.weight, self.sample.n, np.inf)
         there = self.sample.n / (self.copies * self.sample.population) if np.isfinite(self.copies) else 0.0
@@ -242,7 +242,7 @@ class Pilot:
     @cached_property
     def now(self) -> Inference:
         """What `estimate` says of the judged items."""
-        return infer(self.sample, resolve_method("auto", self.evalset).estimator)
+        return infer_means(self.sample, resolve_method("auto", self.evalset).estimator)
 
     def _after(self, method: ReplayMethod, n: int, covariance: FloatArray) -> FloatArray:
         """Covariance after n items in all; plain random items and their mean add to what is known by now.

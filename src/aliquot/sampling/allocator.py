@@ -467,7 +467,7 @@ class Allocator:
                 contenders = self.estimate(target=self._target).contenders
         except AliquotError:  # nothing that could speak against it
             return picture
-        return picture.confirm(contenders)
+        return picture.confirm_leaders(contenders)
 
     def _beaten_systems(self) -> BoolArray:
         """Systems that cannot be the best any more, where that is the question; more cells of theirs decide nothing."""

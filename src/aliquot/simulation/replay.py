@@ -17,7 +17,7 @@ from aliquot.core.registry import bind_parameters
 from aliquot.core.selection import compute_cell_probability
 from aliquot.errors import AliquotWarning
 from aliquot.estimation.intervals import compute_bounds, range_note
-from aliquot.estimation.pipeline import Inference, infer, pair_errors
+from aliquot.estimation.pipeline import Inference, infer_means, pair_errors
 from aliquot.estimation.ranking import cluster_systems, full_p
 from aliquot.estimation.sample import Sample, adaptive_sample
 from aliquot.metric_eval.measures import Outcomes, Truth, compute_p_values, compute_truth
@@ -254,7 +254,7 @@ def estimate_outcome(
     sample = judge_items(stage, chosen)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
-        found = infer(sample, plan.estimator)
+        found = infer_means(sample, plan.estimator)
     values = np.where(np.abs(found.values - stage.truth.means) <= stage.rounding, stage.truth.means, found.values)
     half, centre = _compute_intervals(stage, found)
     return Outcome(
