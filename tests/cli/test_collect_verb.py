@@ -250,7 +250,7 @@ def test_a_mistake_is_one_line(case, judged, aliquot: Call):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("things.db", "is an SQLite database, but no campaign"),
+        ("things.db", "is a database, but no campaign"),
         ("newer.db", "was made by a newer aliquot"),
         ("broken.db", "cannot be read as a campaign"),
         ("empty.db", "nobody has submitted a unit yet"),

@@ -15,7 +15,7 @@ import aliquot
 from aliquot import AliquotWarning, load_judgments
 from aliquot.core.origin import OUTPUT_DIGEST, digest_text
 from aliquot.errors import AliquotError, DataError, FormatError, MissingColumnError, NotNumericError
-from aliquot.io.formats import campaign
+from aliquot.io.formats import campaign, campaign_database
 from aliquot.io.formats.tables import Wide
 from aliquot.io.load import load_with_judgments
 
@@ -232,7 +232,7 @@ JUDGED = [("a1", "c1", "0", "A", "ann", 3, 0.5, None, None), ("a1", "c2", '"x"',
 
 def test_the_judgments_of_a_campaign_as_a_table(tmp_path: Path) -> None:
     path = campaign_file(tmp_path / "c.db", judgments=JUDGED)
-    assert campaign.is_campaign(path)
+    assert campaign_database.is_campaign(path)
     found = campaign.read_judgments(path)
     assert found.columns == ["item", "system", "annotator", "value", "time", "control"]  # no keys, nothing empty
     assert found.rows() == [
@@ -271,7 +271,7 @@ def test_judgments_of_a_campaign_know_the_text_that_was_shown(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        ({"left_out": "events"}, "is an SQLite database, but no campaign"),
+        ({"left_out": "events"}, "is a database, but no campaign"),
         ({"meta": []}, "the version of its tables is"),
         ({"meta": [("schema", "x")]}, "the version of its tables is"),
         ({"meta": [("schema", "4")]}, r"newer aliquot \(version 4 of the tables; this one knows 3\)"),
@@ -282,8 +282,8 @@ def test_files_that_are_no_readable_campaign(tmp_path: Path, tables: dict[str, A
     with pytest.raises(FormatError, match=message):
         campaign.read_judgments(campaign_file(tmp_path / "c.db", **tables))
     (tmp_path / "text").write_text("SQLite")
-    assert not campaign.is_campaign(tmp_path / "text")
-    assert not campaign.is_campaign(tmp_path)
+    assert not campaign_database.is_campaign(tmp_path / "text")
+    assert not campaign_database.is_campaign(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import FormatError, OptionError
 from aliquot.io.files import read_bytes
-from aliquot.io.formats import campaign, items, tables
+from aliquot.io.formats import campaign, campaign_database, items, tables
 from aliquot.io.formats.table_files import Table, read_frame, to_polars
 from aliquot.io.load import detect_format, load
 
@@ -43,7 +43,7 @@ def read_source(data: Source, *, needs_table: bool, has_choices: bool) -> Data:
     is_stdin = str(data) == "-"
     if not is_stdin and not Path(data).is_file() and not needs_table:
         return load(data)
-    if not is_stdin and campaign.is_campaign(data):
+    if not is_stdin and campaign_database.is_campaign(data):
         choices = campaign.read_choices(data) if has_choices else None
         return campaign.read_judgments(data) if choices is None else choices
     raw = read_bytes(data)

@@ -90,7 +90,7 @@ def new(
     """
     from aliquot.collect.campaign import Campaign  # noqa: PLC0415  (an extra)
     from aliquot.collect.schema import is_url  # noqa: PLC0415
-    from aliquot.io.formats.campaign import without_password  # noqa: PLC0415
+    from aliquot.io.formats.campaign_database import without_password  # noqa: PLC0415
 
     if not is_url(output):
         register_output(Path(output))

@@ -71,7 +71,7 @@ def naming_damage(campaign: str) -> Iterator[None]:
     except (AliquotError, OSError, MemoryError, typer.Exit, typer.Abort, TyperException):
         raise
     except Exception:
-        from aliquot.io.formats.campaign import build_damage_error  # noqa: PLC0415
+        from aliquot.io.formats.campaign_database import build_damage_error  # noqa: PLC0415
 
         faults = check_campaign(campaign).faults
         if faults:

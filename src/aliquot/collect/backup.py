@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.schema import create, is_damage, is_url, make_engine, metadata, remove_beside
 from aliquot.errors import AliquotError, OutputError
-from aliquot.io.formats.campaign import build_damage_error
+from aliquot.io.formats.campaign_database import build_damage_error
 from aliquot.io.writing import atomic_file
 
 _ROWS = 5_000

@@ -29,7 +29,8 @@ from aliquot.collect.statements import UNSEALED, event_digest, sql
 from aliquot.collect.store import Store
 from aliquot.collect.unit_texts import UnitTexts
 from aliquot.errors import AliquotError, DamagedError
-from aliquot.io.formats.campaign import REDERIVE, SEALED, Rows, build_damage_error, require_sealed, seal_of_table
+from aliquot.io.formats.campaign import REDERIVE, SEALED, Rows, require_sealed, seal_of_table
+from aliquot.io.formats.campaign_database import build_damage_error
 
 _SHOWN = 5  # faults of one kind that are listed
 _NUMBERED = ("messages", "audit")  # their ids come from the database and may have gaps

@@ -38,7 +38,7 @@ from aliquot.core.judgments import Judgments
 from aliquot.errors import AliquotError, OptionError
 from aliquot.estimation.estimate import estimate
 from aliquot.estimation.estimate_result import Estimates
-from aliquot.io.formats.campaign import as_url, without_password
+from aliquot.io.formats.campaign_database import as_url, without_password
 from aliquot.io.inputs import JudgmentsLike, as_judgments
 from aliquot.stats.arrays import FloatArray
 

@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aliquot.errors import FormatError, MissingExtraError
-from aliquot.io.formats.campaign import (
+from aliquot.io.formats.campaign import SEALED
+from aliquot.io.formats.campaign_database import (
     APPLICATION,
     MAGIC,
-    SEALED,
     VERSION,
     at_rest_uri,
     build_damage_error,
     is_at_rest,
+    make_url_engine,
     read_only_folder,
+    require_tables,
     require_version,
     without_password,
 )
@@ -281,7 +283,7 @@ def is_url(place: str | Path) -> bool:
 def make_engine(place: str | Path, *, at_rest: bool = False) -> Engine:
     """Make the engine for a file or a URL; opens nothing yet. A file at rest is only read, and nothing is beside it."""
     if is_url(place):
-        return _engine_at(str(place))
+        return make_url_engine(str(place), pool_pre_ping=True, pool_size=20, max_overflow=20)
     name = at_rest_uri(place) if at_rest else str(place)  # no URL of SQLAlchemy: names of files may hold ? and #
     engine = sa.create_engine(
         "sqlite://",
@@ -306,20 +308,6 @@ def make_engine(place: str | Path, *, at_rest: bool = False) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
     return engine
-
-
-def _engine_at(url: str) -> Engine:
-    try:
-        return sa.create_engine(url, pool_pre_ping=True, pool_size=20, max_overflow=20)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"{without_password(url)}: needs {error.name}: pip install 'aliquot[postgres]'"
-        ) from None
-    except (sa.exc.ArgumentError, ValueError):  # their words quote the URL
-        raise FormatError(
-            f"{without_password(url)}: is no URL of a database; write e.g. postgresql+psycopg://USER:PASSWORD"
-            "@HOST/DATABASE, with %40 for an @ in the password"
-        ) from None
 
 
 def create(engine: Engine) -> None:
@@ -364,7 +352,7 @@ def open_engine(place: str | Path) -> Engine:
         _require_file(Path(place))
         engine = _engine_of_file(Path(place))
     try:
-        version = _version(engine, place)
+        version = _read_version(engine, place)
         for number in range(version + 1, VERSION + 1):
             _migrate(engine, number)
     except DBAPIError as error:
@@ -398,31 +386,27 @@ def _engine_of_file(path: Path) -> Engine:
     return engine
 
 
-def _version(engine: Engine, place: str | Path) -> int:
-    version = 0
+def _read_version(engine: Engine, place: str | Path) -> int:
     try:
         with engine.connect() as connection:
             tables = set(sa.inspect(connection).get_table_names())
-            lacking = sorted({"meta", "events"} - tables)
-            if not lacking:
-                found = connection.execute(sa.text("SELECT value FROM meta WHERE key = 'schema'")).scalar()
-                version = require_version(found, without_password(place))
-                lacking = sorted(metadata.tables.keys() - tables) if version == VERSION else []
-            is_ours = engine.dialect.name == "sqlite" and (
-                connection.exec_driver_sql("PRAGMA application_id").scalar() == APPLICATION
+            is_ours = {"meta", "events"} <= tables or (
+                engine.dialect.name == "sqlite"
+                and connection.exec_driver_sql("PRAGMA application_id").scalar() == APPLICATION
             )
+            require_tables(tables, {"meta", "events"}, is_ours, place)
+            value = connection.execute(sa.text("SELECT value FROM meta WHERE key = 'schema'")).scalar()
+            version = require_version(value, without_password(place))
     except DBAPIError as error:
         if is_url(place):
-            said = str(error.orig).splitlines()[0]
+            reason = str(error.orig).splitlines()[0]
             raise FormatError(
-                f"{without_password(place)}: cannot be read as a campaign ({said}); "
+                f"{without_password(place)}: cannot be read as a campaign ({reason}); "
                 "check the URL, and that the server runs"
             ) from None
         raise build_damage_error(place, f"it cannot be read as a campaign ({error.orig})") from None
-    if lacking and (is_ours or {"meta", "events"} <= tables):
-        raise build_damage_error(without_password(place), f"the table {lacking[0]} is missing")
-    if lacking:
-        raise FormatError(f"{without_password(place)}: is a database, but no campaign; `aliquot collect new` makes one")
+    if version == VERSION:
+        require_tables(tables, metadata.tables.keys(), is_ours, place)
     return version
 
 

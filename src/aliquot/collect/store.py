@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError
 
 from aliquot.collect.errors import DamagedStoreError, StorageError
 from aliquot.collect.schema import BUSY_SECONDS, is_damage, is_url, metadata, open_engine
-from aliquot.io.formats.campaign import build_damage_error, without_password
+from aliquot.io.formats.campaign_database import build_damage_error, without_password
 
 Result = TypeVar("Result")
 Change = Callable[[Connection], Result]

@@ -23,7 +23,8 @@ from aliquot.collect.unit_texts import UnitTexts
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
 from aliquot.io.formats import items as item_lines
-from aliquot.io.formats.campaign import REDERIVE, SEALED, build_damage_error, require_sealed, without_password
+from aliquot.io.formats.campaign import REDERIVE, SEALED, require_sealed
+from aliquot.io.formats.campaign_database import build_damage_error, without_password
 
 
 class Facts(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ from aliquot.io.formats import (
     annotation_tools,
     appraise,
     campaign,
+    campaign_database,
     items,
     mqm,
     mtme,
@@ -289,7 +290,7 @@ def _apply_options(evalset: EvalSet, options: _LoadOptions) -> EvalSet:
 @contextmanager
 def _prefix_errors(path: Path | str) -> Iterator[None]:
     """Prefix messages about the data with the path, unless they name it."""
-    name = campaign.without_password(path)
+    name = campaign_database.without_password(path)
     try:
         yield
     except (DataError, NameUnknownError) as error:
@@ -305,7 +306,7 @@ def _resolve_source(path: str | Path, pair: str | None) -> tuple[Path | str, str
     """Return the path to read and the pair; a descriptor becomes a folder of the data folder or cache."""
     if str(path) == STDIN:
         return STDIN, pair
-    if (url := campaign.as_url(path)) is not None:
+    if (url := campaign_database.as_url(path)) is not None:
         return url, pair
     if catalog.is_descriptor(str(path)) and not Path(path).exists():
         return catalog.locate_data(str(path), pair)
@@ -313,10 +314,10 @@ def _resolve_source(path: str | Path, pair: str | None) -> tuple[Path | str, str
 
 
 def _read_source(path: Path | str, options: _LoadOptions, key: Key | None) -> EvalSet:
-    if options.format in (None, "campaign") and path != STDIN and campaign.is_campaign(path):
+    if options.format in (None, "campaign") and path != STDIN and campaign_database.is_campaign(path):
         if isinstance(path, Path):
             require_readable(path)
-        name = campaign.without_password(path)
+        name = campaign_database.without_password(path)
         return tables.from_table(campaign.read_judgments_of_texts(path), name, options.table)
     if isinstance(path, Path):
         require_readable(path)
@@ -402,7 +403,7 @@ def detect_format(raw: bytes, path: Path | str = "data") -> str:
         return "items" if _is_item_table(raw, path) else "table"
     if raw.startswith(ZIP_MAGIC):
         return "table"
-    if raw.startswith(campaign.MAGIC):
+    if raw.startswith(campaign_database.MAGIC):
         raise FormatError(f"{path}: a campaign is read from its file, not from a stream; name the file")
     refuse_utf16(raw, path)
     start = first_character(raw)

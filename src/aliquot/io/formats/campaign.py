@@ -10,14 +10,12 @@ damage stays visible after any change. A row that is lost, read twice or read as
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
-from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -27,12 +25,19 @@ import polars as pl
 
 from aliquot.core.columns import encode_column, unify_ids
 from aliquot.core.origin import OUTPUT_DIGEST, digest_text
-from aliquot.errors import AliquotError, DamagedError, DataError, FormatError, MissingExtraError
-
-MAGIC = b"SQLite format 3\0"
-APPLICATION = 0x414C5154  # "ALQT" in the header of the SQLite file: tells a campaign from other databases
-VERSION = 3
-"""The newest version of the tables that is read; the same as in `aliquot.collect.schema`."""
+from aliquot.errors import AliquotError, DataError, FormatError
+from aliquot.io.formats.campaign_database import (
+    APPLICATION,
+    VERSION,
+    as_url,
+    build_damage_error,
+    connect_read_only,
+    is_at_rest,
+    make_url_engine,
+    require_tables,
+    require_version,
+    without_password,
+)
 
 REDERIVE = "rederive"
 """A key of `meta`: the tables of a campaign of an older version are to be made again from the log."""
@@ -48,44 +53,8 @@ SEAL_MODULUS = 2**62
 """Seals are sums modulo this, so that two of them add up within the 64 bits of a database."""
 _UNSEALED_KEYS = ("schema", REDERIVE)  # of `meta`: they change before a campaign of an older version has seals
 
-_URL = re.compile(r"^(postgresql(\+\w+)?):/{1,2}(?=[^/])")
-_PASSWORD = re.compile(r"(?s)^([A-Za-z][\w+.-]+:/{1,2}[^:/?]*):.*@")  # greedy: a password may hold any character
-_SECRET_OPTION = re.compile(r"(?i)([?&](?:ssl)?password=)[^&]*")
 _KEYS = ("assignment_id", "cell_id")
 _RENAMED = {"side": "span_in"}
-
-
-def as_url(source: str | Path) -> str | None:
-    """Return the URL that names a database, also one that a Path has shortened; None for files.
-
-    >>> as_url(Path("postgresql+psycopg://host/db")), as_url("campaign.db")
-    ('postgresql+psycopg://host/db', None)
-    """
-    match = _URL.match(str(source))
-    return None if match is None else f"{match.group(1)}://{str(source)[match.end() :]}"
-
-
-def without_password(place: str | Path) -> str:
-    """Name a file or a database for people: the password of a URL is not shown.
-
-    >>> without_password("postgresql+psycopg://me:secret@host/db?sslpassword=x"), without_password("campaign.db")
-    ('postgresql+psycopg://me:***@host/db?sslpassword=***', 'campaign.db')
-    """
-    return _SECRET_OPTION.sub(r"\1***", _PASSWORD.sub(r"\1:***@", str(place)))
-
-
-def is_campaign(source: str | Path) -> bool:
-    """Tell whether a path or URL names a campaign (or at least an SQLite file)."""
-    if as_url(source) is not None:
-        return True
-    path = Path(source)
-    try:
-        if not path.is_file():
-            return False
-        with path.open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except OSError:
-        return False
 
 
 def read_table(source: str | Path, table: str = "judgments", left_out: Sequence[str] = _KEYS) -> pl.DataFrame:
@@ -204,15 +173,6 @@ def require_sealed(place: str | Path, table: str, rows: Rows, seals: Mapping[str
         raise build_damage_error(place, f"the checksum of the table {table} does not fit its rows")
 
 
-def build_damage_error(place: str | Path, what: str) -> DamagedError:
-    """Build the error for a campaign that holds something else than what was written."""
-    name = without_password(place)
-    return DamagedError(
-        f"{name}: the campaign is damaged: {what}; restore it from a backup (aliquot collect check "
-        f"{name} shows what is damaged)"
-    )
-
-
 # -- reading -------------------------------------------------------------------------------------------------------
 
 _Run = Callable[[str], Rows]
@@ -271,9 +231,11 @@ def _read_file(path: Path, tables: Sequence[str]) -> dict[str, Rows]:
 
 
 def _rows_of_file(path: Path, tables: Sequence[str], rested: bool) -> dict[str, Rows]:
-    with closing(_open_database(path, rested)) as connection:
+    with closing(connect_read_only(path, rested)) as connection:
         connection.execute("BEGIN")  # all that is read is of one moment
-        _require_campaign(connection, path)
+        names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        is_ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION
+        require_tables(names, ("meta", "judgments", "choices", "events"), is_ours, path)
 
         def run(query: str) -> Rows:
             cursor = connection.execute(query)
@@ -286,75 +248,15 @@ def _build_reading_error(source: str | Path, error: Exception) -> FormatError:
     return build_damage_error(source, f"it cannot be read as a campaign ({error})")
 
 
-def is_at_rest(path: str | Path) -> bool:
-    """Tell whether a campaign's file holds everything: no write-ahead log with changes is beside it."""
-    try:
-        return not Path(f"{Path(path).resolve()}-wal").stat().st_size
-    except OSError:
-        return True
-
-
-def at_rest_uri(path: str | Path) -> str:
-    """Name a file for SQLite so that it is read as it is, and nothing is written beside it."""
-    return f"{Path(path).resolve().as_uri()}?mode=ro&immutable=1"
-
-
-def read_only_folder(path: str | Path, error: object) -> FormatError:
-    """Build the error for changes beside a file in a folder where SQLite cannot write."""
-    return FormatError(
-        f"{path}: cannot be read here ({error}): {Path(path).name}-wal beside it holds changes, and "
-        "SQLite needs to write in the folder to read them; copy the file with its -wal and -shm to a "
-        "folder that can be written"
-    )
-
-
-def _open_database(path: Path, rested: bool) -> sqlite3.Connection:
-    """Open for reading; where nobody writes, as a file at rest, also in a folder that cannot be written."""
-    if rested:
-        return sqlite3.connect(at_rest_uri(path), uri=True, isolation_level=None)
-    try:
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=10, isolation_level=None)
-        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1")
-    except sqlite3.OperationalError as error:
-        raise read_only_folder(path, error) from None
-    return connection
-
-
-def _require_campaign(connection: sqlite3.Connection, path: Path) -> None:
-    names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    lacking = sorted({"meta", "judgments", "choices", "events"} - names)
-    if lacking and connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION:
-        raise build_damage_error(path, f"the table {lacking[0]} is missing")
-    if lacking:
-        raise FormatError(
-            f"{path}: is an SQLite database, but no campaign; name a file that `aliquot collect new` "
-            "made, or write its table as CSV"
-        )
-
-
-def require_version(version: object, place: object) -> int:
-    """Return the version of a campaign's tables; refuse one that is no version of ours."""
-    if not isinstance(version, str) or re.fullmatch("[1-9][0-9]{0,50}", version) is None:
-        raise build_damage_error(str(place), f"the version of its tables is {str(version)[:40]!r}, not 1 to {VERSION}")
-    if int(version) > VERSION:
-        raise FormatError(
-            f"{place}: was made by a newer aliquot (version {version} of the tables; this one knows "
-            f"{VERSION}); upgrade: pip install -U aliquot"
-        )
-    return int(version)
-
-
 _ORDERS = {"judgments": '"time", "order"', "choices": '"time"', "units": "id"}  # in PostgreSQL, rows have no order
 
 
 def _read_url(url: str, tables: Sequence[str]) -> dict[str, Rows]:
-    if find_spec("sqlalchemy") is None:
-        raise MissingExtraError("campaigns in PostgreSQL need SQLAlchemy: pip install 'aliquot[serve,postgres]'")
+    place = without_password(url)
+    engine = make_url_engine(url)
     import sqlalchemy as sa  # noqa: PLC0415  (an extra)
 
-    place = without_password(url)
     try:
-        engine = sa.create_engine(url)
         with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
 
             def run(query: str) -> Rows:
@@ -362,12 +264,8 @@ def _read_url(url: str, tables: Sequence[str]) -> dict[str, Rows]:
                 return Rows(list(result.keys()), [tuple(row) for row in result])
 
             return _read_all(run, tables, _ORDERS, place)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(f"{place}: needs {error.name}: pip install 'aliquot[postgres]'") from None
-    except AliquotError:
-        raise
-    except (sa.exc.SQLAlchemyError, ValueError) as error:  # a ValueError quotes the URL
-        reason = "not a URL" if isinstance(error, ValueError) else str(getattr(error, "orig", error)).splitlines()[0]
+    except sa.exc.SQLAlchemyError as error:
+        reason = str(getattr(error, "orig", error)).splitlines()[0]
         raise FormatError(f"{place}: cannot be read as a campaign ({reason}); check the URL") from None
 
 
