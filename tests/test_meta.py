@@ -63,7 +63,7 @@ def test_clusters_by_every_test():
         assert numbers[2] == numbers.max() == numbers[:2].max() + 1
     assert meta.clusters(worse, test="wilcoxon", rule="neighbour", alpha=1e-9).max() <= 2
     assert wilcoxon_p(worse)[0, 2] < 1e-5
-    with pytest.raises(NameUnknownError, match="unknown test 'sign'"):
+    with pytest.raises(NameUnknownError, match="`test` is 'sign'"):
         meta.clusters(worse, test="sign")
     with pytest.raises(NameUnknownError, match="unknown rule 'best'"):
         meta.clusters(worse, rule="best")

@@ -19,7 +19,7 @@ import numpy as np
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
-from aliquot.errors import AliquotError, DataError, OptionError, unknown_name
+from aliquot.errors import AliquotError, DataError, OptionError
 from aliquot.metric_eval.measures import (
     ALPHA,
     TESTS,
@@ -31,6 +31,7 @@ from aliquot.metric_eval.measures import (
 from aliquot.stats import pairwise, system_correlation
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
 from aliquot.stats.pairwise import prefix_spa, wilcoxon_p
+from aliquot.validation import one_of
 
 Scores = EvalSet | Selection | FloatArray | Sequence[Sequence[float]]
 
@@ -93,8 +94,7 @@ def clusters(
     array([1, 2, 2])
     """
     table = _read_table(scores, None, human)
-    if test not in (*TESTS, "wilcoxon"):
-        raise unknown_name("test", test, [*TESTS, "wilcoxon"])
+    one_of("test", test, [*TESTS, "wilcoxon"])
     p = wilcoxon_p(table) if test == "wilcoxon" else compute_p_values(table, test)
     return cluster_by_p(_nan_means(table), p, alpha, rule)
 

@@ -129,7 +129,7 @@ def test_distances_are_those_of_the_values() -> None:
     values = np.array([1.0, 2, 4, 5])
     assert disagreement_weights(values, "none").sum() == 12
     assert disagreement_weights(values, "quadratic")[0].tolist() == [0, 1, 9, 16]
-    with pytest.raises(NameUnknownError, match="unknown weighting 'square'"):
+    with pytest.raises(NameUnknownError, match="`weighting` is 'square'"):
         disagreement_weights(values, "square")  # type: ignore[arg-type]
 
 

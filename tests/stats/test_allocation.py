@@ -159,7 +159,7 @@ def test_random_rounding_takes_every_pair_of_bins():
 def test_a_total_that_does_not_fit_is_an_error(n):
     sizes = np.array([10, 20])
     for allocate in (proportional_allocation, equal_allocation, lambda s, k: neyman_allocation(s, np.ones(2), k)):
-        with pytest.raises(OptionError, match=f"n is {n}"):
+        with pytest.raises(OptionError, match=f"`n` is {n}"):
             allocate(sizes, n)
 
 
@@ -167,7 +167,7 @@ def test_broken_arguments_are_named():
     sizes = np.array([5, 5])
     with pytest.raises(OptionError, match=r"sds\[1\] is nan"):
         neyman_allocation(sizes, np.array([1.0, np.nan]), 3)
-    with pytest.raises(OptionError, match="sds has 3 values for 2 bins"):
+    with pytest.raises(OptionError, match="`sds` has 3 values for 2 bins"):
         neyman_allocation(sizes, np.ones(3), 3)
     with pytest.raises(OptionError, match=r"sizes\[0\] is -1"):
         proportional_allocation(np.array([-1, 5]), 2)

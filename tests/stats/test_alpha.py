@@ -202,7 +202,7 @@ def test_pairable_keeps_places_and_items() -> None:
 
 def test_bad_input() -> None:
     unit = np.array([0, 0, 1, 1])
-    with pytest.raises(NameUnknownError, match="unknown level 'ordnal'; did you mean 'ordinal'"):
+    with pytest.raises(NameUnknownError, match="`level` is 'ordnal'; did you mean 'ordinal'"):
         krippendorff_alpha(unit, np.arange(4.0), "ordnal")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="the judgment -1 is negative; a ratio scale begins at 0"):
         krippendorff_alpha(unit, np.array([-1.0, 0, 1, 2]), "ratio")

@@ -160,11 +160,11 @@ def test_equal_answers_count_as_agreement_in_the_released_variant() -> None:
 
 
 def test_bad_options() -> None:
-    with pytest.raises(NameUnknownError, match="unknown variant 'printed'"):
+    with pytest.raises(NameUnknownError, match="`variant` is 'printed'"):
         trust_coefficients(WORKED, variant="printed")  # type: ignore[arg-type]
-    with pytest.raises(NameUnknownError, match="unknown level 'metric'"):
+    with pytest.raises(NameUnknownError, match="`level` is 'metric'"):
         trust_coefficients(WORKED, level="metric")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="combinations=0"):
+    with pytest.raises(OptionError, match="`combinations` is 0"):
         trust_coefficients(WORKED, combinations=0)
     with pytest.raises(OptionError, match="ratio scale begins at 0"):
         trust_coefficients(-WORKED, level="ratio")

@@ -272,11 +272,11 @@ def test_columns_by_name():
 
 def test_bad_input():
     human, metrics = a_campaign()
-    with pytest.raises(OptionError, match=r"metrics is \(3, 59, 5\) and human \(60, 5\)"):
+    with pytest.raises(OptionError, match=r"`metrics` is \(3, 59, 5\), `human` \(60, 5\)"):
         bootstrap_pair_signs(human, metrics[:, 1:])
-    with pytest.raises(OptionError, match=r"metrics is \(60, 5\) and human \(60, 5\)"):
+    with pytest.raises(OptionError, match=r"`metrics` is \(60, 5\), `human` \(60, 5\)"):
         bootstrap_pair_signs(human, metrics[0])
-    with pytest.raises(OptionError, match=r"and human \(5,\)"):
+    with pytest.raises(OptionError, match=r"`human` \(5,\)"):
         bootstrap_pair_signs(human[0], metrics)
     with pytest.raises(OptionError, match="infinite"):
         bootstrap_pair_signs(human * np.inf, metrics)
@@ -286,7 +286,7 @@ def test_bad_input():
         bootstrap_pair_signs(human * np.nan, metrics)
     with pytest.raises(OptionError, match="one size"):
         bootstrap_pair_signs(human, metrics, paired=True, human_size=3)
-    with pytest.raises(OptionError, match="trials is -1"):
+    with pytest.raises(OptionError, match="`trials` is -1"):
         bootstrap_pair_signs(human, metrics, -1)
     with pytest.raises(OptionError, match="no campaign"):
         decompose([])

@@ -85,20 +85,20 @@ def test_nothing_known_is_nan():
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 95, math.nan])
 def test_levels_that_cannot_be(level):
-    with pytest.raises(OptionError, match="level is"):
+    with pytest.raises(OptionError, match="`level` is"):
         error_rate(level)
 
 
 def test_bad_arguments_are_named():
-    with pytest.raises(OptionError, match="n is 11, more than the 10"):
+    with pytest.raises(OptionError, match="`n` is 11, more than the 10"):
         hoeffding_half_width(np.array([0, 11]), 10, 1.0)
-    with pytest.raises(OptionError, match="n is -1"):
+    with pytest.raises(OptionError, match="`n` is -1"):
         hoeffding_half_width(-1, 10, 1.0)
-    with pytest.raises(OptionError, match="population is 0"):
+    with pytest.raises(OptionError, match="`population` is 0"):
         hoeffding_half_width(1, 0, 1.0)
-    with pytest.raises(OptionError, match=r"value_range is 0\.0"):
+    with pytest.raises(OptionError, match=r"`value_range` is 0\.0"):
         hoeffding_half_width(1, 10, 0.0)
-    with pytest.raises(OptionError, match="value_range is inf"):
+    with pytest.raises(OptionError, match="`value_range` is inf"):
         bernstein_half_width(0.1, 10, math.inf)
-    with pytest.raises(OptionError, match=r"sd is -0\.1"):
+    with pytest.raises(OptionError, match=r"`sd` is -0\.1"):
         bernstein_half_width(-0.1, 10, 1.0)

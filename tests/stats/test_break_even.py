@@ -239,17 +239,17 @@ def test_intervals_cover_the_break_even_of_a_world_of_systems():
 
 def test_bad_input():
     human = scores(1)
-    with pytest.raises(OptionError, match=r"ratio is 0\.5"):
+    with pytest.raises(OptionError, match=r"`ratio` is 0\.5"):
         human_errors(human, np.array([1]), ratio=0.5)
-    with pytest.raises(OptionError, match="ratio is inf"):
+    with pytest.raises(OptionError, match="`ratio` is inf"):
         human_errors(human, np.array([1]), ratio=np.inf)
-    with pytest.raises(OptionError, match="sizes is"):
+    with pytest.raises(OptionError, match="`sizes` is"):
         human_errors(human, np.array([0, 1]))
-    with pytest.raises(OptionError, match="trials is 0"):
+    with pytest.raises(OptionError, match="`trials` is 0"):
         human_errors(human, np.array([1]), 0)
     with pytest.raises(DataError, match="no item has a human score"):
         human_errors(human * np.nan, np.array([1]))
-    with pytest.raises(OptionError, match="largest is 0"):
+    with pytest.raises(OptionError, match="`largest` is 0"):
         size_grid(0)
     good = CampaignErrors(np.zeros((2, 3)), np.zeros((1, 3)), 3)
     with pytest.raises(OptionError, match="no campaign"):
@@ -258,7 +258,7 @@ def test_bad_input():
         break_even(good, np.array([2, 2]))
     with pytest.raises(OptionError, match="the 3 pairs of 3 systems"):
         break_even(good, np.array([1, 2, 3]))
-    with pytest.raises(OptionError, match="level is 95"):
+    with pytest.raises(OptionError, match="`level` is 95"):
         break_even(good, np.array([1, 2]), level=95)
 
 

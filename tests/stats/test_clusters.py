@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import wilcoxon
 
-from aliquot.errors import OptionError
+from aliquot.errors import NameUnknownError, OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.pairwise import wilcoxon_p
 from aliquot.stats.ranks import ClusterRule, assign_clusters, validate_better
@@ -155,13 +155,13 @@ def test_arguments_are_not_changed() -> None:
 
 def test_errors_name_the_argument_the_value_and_the_remedy() -> None:
     one = np.array([1.0, 2.0])
-    with pytest.raises(OptionError, match="rule is 'all'; give 'any' or 'neighbour'"):
+    with pytest.raises(NameUnknownError, match="`rule` is 'all'; Available: 'any', 'neighbour'"):
         assign_clusters(one, beats(2), "all")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match=r"estimates has shape \(1, 2\)"):
+    with pytest.raises(OptionError, match=r"`estimates` has shape \(1, 2\)"):
         assign_clusters(one[None], beats(2))
-    with pytest.raises(OptionError, match=r"better has shape \(3, 3\); give a table of 2 x 2"):
+    with pytest.raises(OptionError, match=r"`better` has shape \(3, 3\); give a table of 2 x 2"):
         assign_clusters(one, beats(3))
-    with pytest.raises(OptionError, match="better holds float64; give booleans"):
+    with pytest.raises(OptionError, match="`better` holds float64; give booleans"):
         assign_clusters(one, np.zeros((2, 2)))  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"better\[0, 1\] and better\[1, 0\] are both true"):
         validate_better(beats(2, (0, 1), (1, 0)), 2)

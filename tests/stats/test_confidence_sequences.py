@@ -262,13 +262,13 @@ def test_betting_errors_name_the_argument():
         betting_sequence(np.zeros(3), 2, 0, 1)
     with pytest.raises(OptionError, match="3 dimensions"):
         betting_sequence(np.zeros((2, 2, 2)), 2, 0, 1)
-    with pytest.raises(OptionError, match="low is 1 and high is 1"):
+    with pytest.raises(OptionError, match="`low` is 1 and `high` is 1"):
         start_betting(5, 1, 1)
-    with pytest.raises(OptionError, match="grid is 0"):
+    with pytest.raises(OptionError, match="`grid` is 0"):
         start_betting(5, 0, 1, grid=0)
-    with pytest.raises(OptionError, match="population is 0"):
+    with pytest.raises(OptionError, match="`population` is 0"):
         start_betting(0, 0, 1)
-    with pytest.raises(OptionError, match="level is 95"):
+    with pytest.raises(OptionError, match="`level` is 95"):
         start_betting(5, 0, 1, level=95)
     with pytest.raises(OptionError, match="outside"):
         start_betting(5, 0, 1).update(math.inf)
@@ -354,15 +354,15 @@ def test_unknown_deviations_are_nan():
 
 
 def test_asymptotic_errors_name_the_argument():
-    with pytest.raises(OptionError, match="t is 0"):
+    with pytest.raises(OptionError, match="`t` is 0"):
         asymptotic_sequence(0.0, 1.0, 0, 1.0)
-    with pytest.raises(OptionError, match="t is 11"):
+    with pytest.raises(OptionError, match="`t` is 11"):
         asymptotic_sequence(0.0, 1.0, 11, 1.0, population=10)
-    with pytest.raises(OptionError, match=r"rho is 0\.0"):
+    with pytest.raises(OptionError, match=r"`rho` is 0\.0"):
         asymptotic_sequence(0.0, 1.0, 5, 0.0)
-    with pytest.raises(OptionError, match="target is 10"):
+    with pytest.raises(OptionError, match="`target` is 10"):
         tune_rho(1.0, 10, population=10)
-    with pytest.raises(OptionError, match="level is 2"):
+    with pytest.raises(OptionError, match="`level` is 2"):
         tune_rho(1.0, 10, level=2)
 
 

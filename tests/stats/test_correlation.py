@@ -219,11 +219,11 @@ def test_bad_arguments() -> None:
         correlate(table, table)
     with pytest.raises(OptionError, match="1 dimension"):
         paired_pearson(table[0], table[0])
-    with pytest.raises(OptionError, match="variant is 'a'"):
+    with pytest.raises(NameUnknownError, match="`variant` is 'a'"):
         paired_kendall(table, table, "a")  # type: ignore[arg-type]
     with pytest.raises(NameUnknownError, match="did you mean 'spearman'"):
         correlate_tables(table, table, "spearmann")  # type: ignore[arg-type]
-    with pytest.raises(NameUnknownError, match="unknown level 'items'"):
+    with pytest.raises(NameUnknownError, match="`level` is 'items'"):
         correlate_tables(table, table, "pearson", "items")  # type: ignore[arg-type]
     with pytest.raises(NameUnknownError, match="unknown grouping 'doc'"):
         group_correlations(table, table, "pearson", "doc")  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from aliquot.errors import OptionError
+from aliquot.errors import NameUnknownError, OptionError
 from aliquot.stats import correlation
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import kendall_with_target, spearman_with_target
@@ -108,7 +108,7 @@ def test_bad_arguments() -> None:
         kendall_with_target(np.ones((2, 3)), np.ones(2))
     with pytest.raises(OptionError, match="shape"):
         spearman_with_target(np.ones(3), np.ones(3))
-    with pytest.raises(OptionError, match="'a'"):
+    with pytest.raises(NameUnknownError, match="'a'"):
         kendall_with_target(np.ones((2, 3)), np.ones(3), "a")  # type: ignore[arg-type]
 
 

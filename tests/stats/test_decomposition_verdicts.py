@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from aliquot.errors import DataError, OptionError
+from aliquot.errors import DataError, NameUnknownError, OptionError
 from aliquot.stats.bias_variance import co_occurrence, convergence
 
 BETTER, NOT, WORSE = range(3)
@@ -124,9 +124,9 @@ def test_gaps_and_absent_metrics():
 
 def test_bad_input():
     human = differing([1.0, 0.0])
-    with pytest.raises(OptionError, match=r"alpha is 0\.5"):
+    with pytest.raises(OptionError, match=r"`alpha` is 0\.5"):
         co_occurrence(human, human[None], alpha=0.5)
-    with pytest.raises(OptionError, match="orient is 'metric'"):
+    with pytest.raises(NameUnknownError, match="`orient` is 'metric'"):
         co_occurrence(human, human[None], orient="metric")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="no item has a human score"):
         co_occurrence(human * np.nan, human[None])
@@ -134,5 +134,5 @@ def test_bad_input():
         convergence(human[None, :, :1], np.array([1]))
     with pytest.raises(DataError, match="no item has a metric score"):
         convergence(human[None] * np.nan, np.array([1]))
-    with pytest.raises(OptionError, match="size is 0"):
+    with pytest.raises(OptionError, match="`size` is 0"):
         convergence(human[None], np.array([0]))

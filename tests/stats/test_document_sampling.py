@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.errors import OptionError
+from aliquot.errors import NameUnknownError, OptionError
 from aliquot.stats.arrays import IntArray, Seed
 from aliquot.stats.document_sampling import (
     ItemDraw,
@@ -104,7 +104,7 @@ def test_documents_over_the_longest_length_are_never_drawn_and_say_so():
     assert np.all(drawn.probability[DOCUMENTS == 5] == 0)
     assert drawn.probability[DOCUMENTS != 5] == pytest.approx(np.ones(18))
     assert drawn.indices.tolist() == np.flatnonzero(DOCUMENTS != 5).tolist()
-    with pytest.raises(OptionError, match="n_items is 19; choose between 0 and the 18 items in documents of up to 7"):
+    with pytest.raises(OptionError, match="`n_items` is 19; choose between 0 and the 18 items in documents of up to 7"):
         draw_whole_documents(DOCUMENTS, 19, 0, max_length=7)
 
 
@@ -256,15 +256,15 @@ def test_nothing_to_draw_from():
 
 
 def test_broken_arguments_are_named():
-    with pytest.raises(OptionError, match=r"share is 1.5"):
+    with pytest.raises(OptionError, match=r"`share` is 1.5"):
         draw_budgeted_snippets(DOCUMENTS, 1.5, 0)
-    with pytest.raises(OptionError, match="placement is 'round'"):
+    with pytest.raises(NameUnknownError, match="`placement` is 'round'"):
         draw_budgeted_snippets(DOCUMENTS, 0.5, 0, "round")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="length is 0"):
+    with pytest.raises(OptionError, match="`length` is 0"):
         draw_fixed_snippets(DOCUMENTS, 5, 0, length=0)
-    with pytest.raises(OptionError, match="per_document is 0"):
+    with pytest.raises(OptionError, match="`per_document` is 0"):
         draw_fixed_snippets(DOCUMENTS, 5, 0, per_document=0)
-    with pytest.raises(OptionError, match="n_items is 30; choose between 0 and the 29 items there are"):
+    with pytest.raises(OptionError, match="`n_items` is 30; choose between 0 and the 29 items there are"):
         draw_fixed_snippets(DOCUMENTS, 30, 0)
-    with pytest.raises(OptionError, match="documents has type float64"):
+    with pytest.raises(OptionError, match="`documents` has type float64"):
         draw_whole_documents(np.array([0.5]), 1, 0)

@@ -98,13 +98,13 @@ def test_the_input_is_not_changed():
 
 
 def test_broken_arguments_are_named():
-    with pytest.raises(OptionError, match="n is 4; choose between 0 and the 3 items"):
+    with pytest.raises(OptionError, match="`n` is 4; choose between 0 and the 3 items"):
         inclusion_probabilities(np.ones(3), 4)
     with pytest.raises(OptionError, match=r"sizes\[1\] is -2.0"):
         inclusion_probabilities(np.array([1.0, -2.0]), 1)
-    with pytest.raises(OptionError, match=r"tau is 1.5"):
+    with pytest.raises(OptionError, match=r"`tau` is 1.5"):
         mix_with_uniform(np.array([0.5]), 1.5)
     with pytest.raises(OptionError, match=r"cost\[1\] is 0"):
         pps_probabilities(np.ones(2), 1, 0.5, cost=np.array([1.0, 0.0]))
-    with pytest.raises(OptionError, match="cost has 1 values for 2 sizes"):
+    with pytest.raises(OptionError, match="`cost` has 1 values for 2 sizes"):
         pps_probabilities(np.ones(2), 1, 0.5, cost=np.array([1.0]))

@@ -171,7 +171,7 @@ def test_scores_without_a_model_are_refused(scores: FloatArray, message: str) ->
 
 
 def test_max_iterations_is_checked() -> None:
-    with pytest.raises(OptionError, match="max_iterations=0"):
+    with pytest.raises(OptionError, match="`max_iterations` is 0"):
         fit_irt(np.eye(2), max_iterations=0)
 
 

@@ -202,13 +202,13 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str], monkeypatch: pyte
 @pytest.mark.parametrize(
     ("utility", "cost", "budget", "message"),
     [
-        ([1.0, -0.5], [1.0, 1.0], 1.0, r"utility\[1\] is -0.5"),
-        ([1.0, np.nan], [1.0, 1.0], 1.0, r"utility\[1\] is nan"),
-        ([1.0, 1.0], [-1.0, 1.0], 1.0, r"cost\[0\] is -1"),
-        ([1.0, 1.0], [np.inf, 1.0], 1.0, r"cost\[0\] is inf"),
-        ([1.0], [1.0, 1.0], 1.0, "utility has shape"),
-        ([1.0], [1.0], -1.0, "budget is -1"),
-        ([1.0], [1.0], math.nan, "budget is nan"),
+        ([1.0, -0.5], [1.0, 1.0], 1.0, r"`utility`\[1\] is -0.5"),
+        ([1.0, np.nan], [1.0, 1.0], 1.0, r"`utility`\[1\] is nan"),
+        ([1.0, 1.0], [-1.0, 1.0], 1.0, r"`cost`\[0\] is -1"),
+        ([1.0, 1.0], [np.inf, 1.0], 1.0, r"`cost`\[0\] is inf"),
+        ([1.0], [1.0, 1.0], 1.0, "`utility` has shape"),
+        ([1.0], [1.0], -1.0, "`budget` is -1"),
+        ([1.0], [1.0], math.nan, "`budget` is nan"),
     ],
 )
 def test_bad_arguments(utility: list[float], cost: list[float], budget: float, message: str) -> None:

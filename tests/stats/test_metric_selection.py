@@ -159,11 +159,11 @@ def test_missing_metrics_and_few_items() -> None:
 
 def test_bad_arguments() -> None:
     metrics, human = problem()
-    with pytest.raises(OptionError, match="folds is 1"):
+    with pytest.raises(OptionError, match="`folds` is 1"):
         forward_selection(metrics, human, folds=1)
-    with pytest.raises(OptionError, match="ridge is -1"):
+    with pytest.raises(OptionError, match="`ridge` is -1"):
         forward_selection(metrics, human, ridge=-1)
-    with pytest.raises(OptionError, match="limit is 0"):
+    with pytest.raises(OptionError, match="`limit` is 0"):
         forward_selection(metrics, human, limit=0)
     with pytest.raises(OptionError, match="give metrics x items x systems"):
         forward_selection(metrics[0], human)

@@ -348,7 +348,7 @@ def test_clusters() -> None:
     assert metric_clusters(tests).tolist() == [1, 1, 2, 2]
     assert metric_clusters(tests, rule="neighbour").tolist() == [1, 1, 1, 1]
     assert metric_clusters(tests, alpha=0.25).tolist() == [1, 2, 3, 3]
-    with pytest.raises(OptionError, match=r"alpha is 0\.5"):
+    with pytest.raises(OptionError, match=r"`alpha` is 0\.5"):
         metric_clusters(tests, 0.5)
 
 
@@ -363,7 +363,7 @@ def test_scores_are_left_alone() -> None:
 
 def test_bad_arguments() -> None:
     scores, human = problem()
-    with pytest.raises(OptionError, match="permutations is 0"):
+    with pytest.raises(OptionError, match="`permutations` is 0"):
         compare_metrics(scores, human, permutations=0)
     with pytest.raises(OptionError, match="give metrics x items x systems"):
         compare_metrics(scores[0], human)
@@ -373,11 +373,11 @@ def test_bad_arguments() -> None:
         compare_metrics(scores, human * np.inf)
     with pytest.raises(OptionError, match="'spa' compares systems"):
         compare_metrics(scores, human, "spa", "pooled")
-    with pytest.raises(NameUnknownError, match="unknown statistic 'SPA'; did you mean 'spa'"):
+    with pytest.raises(NameUnknownError, match="`statistic` is 'SPA'; did you mean 'spa'"):
         compare_metrics(scores, human, "SPA")  # type: ignore[arg-type]
-    with pytest.raises(NameUnknownError, match="unknown level 'item'"):
+    with pytest.raises(NameUnknownError, match="`level` is 'item'"):
         compare_metrics(scores, human, "pearson", "item")  # type: ignore[arg-type]
-    with pytest.raises(NameUnknownError, match="unknown swap 'rows'"):
+    with pytest.raises(NameUnknownError, match="`swap` is 'rows'"):
         compare_metrics(scores, human, swap="rows")  # type: ignore[arg-type]
 
 

@@ -125,9 +125,9 @@ def test_better_needs_the_higher_value_and_a_small_p():
 def test_counted_p_values_may_sum_to_more_than_1():
     counted = permutation_p(np.random.default_rng(0).normal(size=(30, 4)) + np.arange(4) / 3, 500)
     assert (two_sided_p(counted) <= 1).all()
-    with pytest.raises(OptionError, match=r"p has shape \(2,\)"):
+    with pytest.raises(OptionError, match=r"`p` has shape \(2,\)"):
         two_sided_p(np.zeros(2))
-    with pytest.raises(OptionError, match=r"p holds 1\.5"):
+    with pytest.raises(OptionError, match=r"`p` holds 1\.5"):
         two_sided_p(np.array([[0.5, 1.5], [0.5, 0.5]]))
     with pytest.raises(OptionError, match=r"p\[0, 1\] is 0\.02 and p\[1, 0\] is 0\.02; give one-sided"):
         two_sided_p(np.array([[1.0, 0.02], [0.02, 1.0]]))

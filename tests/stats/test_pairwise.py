@@ -271,21 +271,21 @@ def test_bad_arguments() -> None:
         analytic_p(np.array([[np.inf, 1.0]]))
     with pytest.raises(OptionError, match="1 dimension"):
         pair_differences(np.ones(3))
-    with pytest.raises(OptionError, match="permutations is 0"):
+    with pytest.raises(OptionError, match="`permutations` is 0"):
         permutation_p(scores, 0, 0)
     with pytest.raises(OptionError, match="p_subset"):
         spa(np.ones((2, 2)), np.ones((3, 3)))
     with pytest.raises(OptionError, match="pairs"):
         spa_from_sums(np.ones((1, 3)), np.ones((1, 3)), np.ones((2, 2)))
-    with pytest.raises(OptionError, match="n is 61"):
+    with pytest.raises(OptionError, match="`n` is 61"):
         best_random_subset(scores, 61)
-    with pytest.raises(OptionError, match="n is 1;"):
+    with pytest.raises(OptionError, match="`n` is 1;"):
         best_random_subset(scores, 1, start=np.array([0, 1]))
     with pytest.raises(OptionError, match="start"):
         best_random_subset(scores, 5, start=np.array([1, 1]))
-    with pytest.raises(OptionError, match="simulations is 0"):
+    with pytest.raises(OptionError, match="`simulations` is 0"):
         greedy_subset(scores, 5, 0)
-    with pytest.raises(OptionError, match="step is 0"):
+    with pytest.raises(OptionError, match="`step` is 0"):
         greedy_subset(scores, 5, 10, 0)
 
 

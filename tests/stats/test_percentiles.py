@@ -22,5 +22,5 @@ def test_infinite_and_unknown_draws():
 
 
 def test_a_level_that_cannot_be():
-    with pytest.raises(OptionError, match="level is 95"):
+    with pytest.raises(OptionError, match="`level` is 95"):
         percentile_interval(np.zeros(3), 95)

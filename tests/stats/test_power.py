@@ -175,17 +175,17 @@ def test_unknown_stays_unknown():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: two_sample_size(1, 1, alpha=0), "alpha is 0"),
-        (lambda: two_sample_size(1, 1, power=1.0), r"power is 1\.0"),
+        (lambda: two_sample_size(1, 1, alpha=0), "`alpha` is 0"),
+        (lambda: two_sample_size(1, 1, power=1.0), r"`power` is 1\.0"),
         (lambda: two_sample_size(1, 1, alpha=0.5, power=0.4), "power must exceed alpha"),
-        (lambda: two_sample_size(1, -1), "sd is -1"),
-        (lambda: two_sample_size(np.inf, 1), "delta is inf"),
+        (lambda: two_sample_size(1, -1), "`sd` is -1"),
+        (lambda: two_sample_size(np.inf, 1), "`delta` is inf"),
         (lambda: two_sample_power(1, 1, 1), "at least 2 judgments"),
         (lambda: two_sample_detectable(np.inf, 1), "not endlessly many"),
-        (lambda: paired_size(1, 1, correlation=1.1), r"correlation is 1\.1"),
-        (lambda: paired_size(1, 1, population=0), "population is 0"),
-        (lambda: paired_power(11, 1, 1, population=10), "n is 11, more than the 10"),
-        (lambda: paired_detectable(0, 1), "n is 0"),
+        (lambda: paired_size(1, 1, correlation=1.1), r"`correlation` is 1\.1"),
+        (lambda: paired_size(1, 1, population=0), "`population` is 0"),
+        (lambda: paired_power(11, 1, 1, population=10), "`n` is 11, more than the 10"),
+        (lambda: paired_detectable(0, 1), "`n` is 0"),
     ],
 )
 def test_bad_arguments_are_named(call, message):

@@ -109,7 +109,7 @@ def test_tango_interval_is_antisymmetric_and_contains_the_difference(first, seco
 def test_bad_levels_and_counts():
     one = np.ones(1)
     for interval in (korn_graubard, tango_interval):
-        with pytest.raises(OptionError, match="level is 1"):
+        with pytest.raises(OptionError, match="`level` is 1"):
             interval(one, one, 3 * one, 1.0)
     with pytest.raises(OptionError, match="at most n"):
         tango_interval(3 * one, 2 * one, 4 * one)

@@ -190,13 +190,13 @@ def test_errors_name_the_argument_the_value_and_the_remedy() -> None:
     two = np.zeros(2)
     with pytest.raises(OptionError, match=r"standard error -1\.0 is negative"):
         normal_p(two, np.array([1.0, -1.0]))
-    with pytest.raises(OptionError, match="population is 0; give"):
+    with pytest.raises(OptionError, match="`population` is 0; give"):
         full_set_p(two, 1.0, 0)
     with pytest.raises(OptionError, match="both true"):
         rank_intervals(np.ones((2, 2), dtype=bool))
-    with pytest.raises(OptionError, match="draws is 0"):
+    with pytest.raises(OptionError, match="`draws` is 0"):
         probability_best(two, np.eye(2), 0)
-    with pytest.raises(OptionError, match=r"covariance \(3, 3\); give M and M x M"):
+    with pytest.raises(OptionError, match=r"`covariance` \(3, 3\); give M and M x M"):
         probability_best(two, np.eye(3))
     with pytest.raises(OptionError, match=r"variance -1\.0"):
         probability_best(two, -np.eye(2))

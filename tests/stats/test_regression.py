@@ -131,7 +131,7 @@ def test_a_constant_feature_gets_no_slope():
 
 
 def test_a_negative_ridge_is_refused():
-    with pytest.raises(OptionError, match=r"ridge is -0\.5"):
+    with pytest.raises(OptionError, match=r"`ridge` is -0\.5"):
         pooled_ridge(*problem(), -0.5)
 
 

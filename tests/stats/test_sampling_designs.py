@@ -295,5 +295,5 @@ def test_broken_arguments_are_named():
         local_pivotal_sample(np.array([0.5, 0.5]), np.ones(3), 0)
     with pytest.raises(OptionError, match=r"balancing\[1, 0\] is nan"):
         cube_sample(np.array([0.5, 0.5]), np.array([1.0, np.nan]), 0)
-    with pytest.raises(OptionError, match="n is 6; choose between 0 and the 5 items"):
+    with pytest.raises(OptionError, match="`n` is 6; choose between 0 and the 5 items"):
         simple_random_sample(5, 6, 0)

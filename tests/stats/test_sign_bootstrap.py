@@ -154,11 +154,11 @@ def test_bad_input():
         bootstrap_sign_counts(good[0], 10)
     with pytest.raises(OptionError, match="infinite"):
         bootstrap_sign_counts(good * np.inf, 10)
-    with pytest.raises(OptionError, match="trials is 0"):
+    with pytest.raises(OptionError, match="`trials` is 0"):
         bootstrap_sign_counts(good, 0)
-    with pytest.raises(OptionError, match="size is 0"):
+    with pytest.raises(OptionError, match="`size` is 0"):
         bootstrap_sign_counts(good, 10, size=0)
-    with pytest.raises(OptionError, match=r"partner is \(2, 2\)"):
+    with pytest.raises(OptionError, match=r"`partner` is \(2, 2\)"):
         bootstrap_sign_counts(good, 10, partner=np.ones((2, 2)))
     with pytest.raises(DataError, match="no item"):
         bootstrap_sign_counts(np.ones((1, 0, 2)), 10)

@@ -199,9 +199,9 @@ def test_every_pair_is_seen_once(tables: FloatArray) -> None:
 
 def test_bad_arguments() -> None:
     metric, human = table()
-    with pytest.raises(OptionError, match="epsilon is -1"):
+    with pytest.raises(OptionError, match="`epsilon` is -1"):
         accuracy_of(metric, human, epsilon=-1)
-    with pytest.raises(OptionError, match="epsilon is nan"):
+    with pytest.raises(OptionError, match="`epsilon` is nan"):
         item_tie_accuracies(metric, human, float("nan"))
     with pytest.raises(NameUnknownError, match="unknown level 'system_means'"):
         accuracy_of(metric, human, "system_means")  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from aliquot.errors import OptionError
+from aliquot.errors import NameUnknownError, OptionError
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.tied_correlation import Averaging, MetricTies, _AccuracySteps, item_kendall_like, kendall_like
 
@@ -98,15 +98,15 @@ def test_a_constant_metric() -> None:
 
 def test_bad_arguments() -> None:
     table = np.ones((2, 3))
-    with pytest.raises(OptionError, match="metric_ties is 'drop'; give one of discordant, skip, half"):
+    with pytest.raises(NameUnknownError, match="`metric_ties` is 'drop'; Available: 'discordant', 'skip', 'half'"):
         kendall_like(table, table, "drop")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="metric_ties is 'drop'"):
+    with pytest.raises(NameUnknownError, match="`metric_ties` is 'drop'"):
         item_kendall_like(table, table, "drop")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="human_ties is 'half'; give one of skip"):
+    with pytest.raises(NameUnknownError, match="`human_ties` is 'half'; Available: 'skip'"):
         kendall_like(table, table, human_ties="half")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="average is 'mean'"):
+    with pytest.raises(NameUnknownError, match="`average` is 'mean'"):
         kendall_like(table, table, average="mean")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="least_difference is -1"):
+    with pytest.raises(OptionError, match="`least_difference` is -1"):
         kendall_like(table, table, least_difference=-1)
     with pytest.raises(OptionError, match="shapes"):
         kendall_like(table, table.T)

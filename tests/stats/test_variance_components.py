@@ -194,13 +194,13 @@ def test_bad_input():
         variance_components(codes[1:], values)
     with pytest.raises(OptionError, match="infinite"):
         variance_components(codes, values * np.inf)
-    with pytest.raises(OptionError, match="level is 0"):
+    with pytest.raises(OptionError, match="`level` is 0"):
         variance_components(codes, values, level=0)
-    with pytest.raises(OptionError, match="within is -1"):
+    with pytest.raises(OptionError, match="`within` is -1"):
         matched_ratio(values.reshape(5, 2), -1)
     with pytest.raises(DataError, match="two common items"):
         matched_ratio(np.array([[1.0, np.nan], [2.0, 3.0]]), 0.1)
-    with pytest.raises(OptionError, match="correlation is"):
+    with pytest.raises(OptionError, match="`correlation` is"):
         data_efficiency(1.2, 0.1)
-    with pytest.raises(OptionError, match="rater_to_item is"):
+    with pytest.raises(OptionError, match="`rater_to_item` is"):
         data_efficiency(0.2, -0.1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from aliquot.errors import OptionError
+from aliquot.errors import NameUnknownError, OptionError
 from aliquot.stats import pairwise as wilcoxon
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.pairwise import wilcoxon_p
@@ -147,7 +147,7 @@ def test_arguments_are_not_changed_and_empty_tables_work() -> None:
 
 
 def test_errors_name_the_argument_the_value_and_the_remedy() -> None:
-    with pytest.raises(OptionError, match="method is 'exact'; give 'auto' or 'asymptotic'"):
+    with pytest.raises(NameUnknownError, match="`method` is 'exact'; Available: 'auto', 'asymptotic'"):
         wilcoxon_p(np.ones((2, 2)), "exact")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"scores has 1 dimension\(s\)"):
         wilcoxon_p(np.ones(3))

@@ -12,11 +12,12 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.special import chdtrc
 
-from aliquot.errors import OptionError, unknown_name
+from aliquot.errors import OptionError
 from aliquot.stats.alpha import PairableJudgments, count_values_by_unit, pairable_judgments
 from aliquot.stats.annotator_pairs import AnnotatorPairs, find_annotator_pairs, iterate_judgment_pairs
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.resampling import AdditiveMeasure, sparse_sum_by_item, sum_by_item
+from aliquot.validation import one_of
 
 Weighting = Literal["none", "linear", "quadratic"]
 WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
@@ -28,8 +29,7 @@ def disagreement_weights(values: FloatArray, weighting: Weighting) -> FloatArray
     >>> disagreement_weights(np.array([1.0, 2.0, 4.0]), "linear")[0].tolist()
     [0.0, 1.0, 3.0]
     """
-    if weighting not in WEIGHTINGS:
-        raise unknown_name("weighting", weighting, WEIGHTINGS)
+    one_of("weighting", weighting, WEIGHTINGS)
     apart = values[:, None] - values[None, :]
     if weighting == "none":
         return np.asarray(apart != 0, dtype=np.float64)

@@ -12,6 +12,7 @@ import numpy as np
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
 from aliquot.stats.sampling_designs import ROUNDING, systematic_sample, validate_probabilities
+from aliquot.validation import between
 
 
 def validate_nonnegative(name: str, values: FloatArray | IntArray) -> FloatArray:
@@ -87,7 +88,7 @@ def neyman_allocation(sizes: IntArray, sds: FloatArray, n: int) -> FloatArray:
     caps = _validate_sizes(sizes, n)
     spread = validate_nonnegative("sds", sds)
     if spread.shape != caps.shape:
-        raise OptionError(f"sds has {len(spread)} values for {len(caps)} bins; give one per bin")
+        raise OptionError(f"`sds` has {len(spread)} values for {len(caps)} bins; give one per bin")
     return water_fill(spread / max(float(spread.max(initial=0.0)), np.finfo(np.float64).tiny) * caps, caps, n)
 
 
@@ -138,7 +139,7 @@ def _validate_sizes(sizes: IntArray, n: int) -> FloatArray:
     if np.any(caps != np.floor(caps)):
         raise OptionError("sizes has fractions; give the whole number of items in each bin")
     if n != int(n) or not 0 <= n <= caps.sum():
-        raise OptionError(f"n is {n}; choose a whole number from 0 to the {int(caps.sum())} items in the bins")
+        raise OptionError(f"`n` is {n}; choose a whole number from 0 to the {int(caps.sum())} items in the bins")
     return caps
 
 
@@ -147,7 +148,7 @@ def _split_whole_and_fraction(target: FloatArray, sizes: IntArray, n: int) -> tu
     caps = _validate_sizes(sizes, n)
     values = validate_nonnegative("target", target)
     if values.shape != caps.shape:
-        raise OptionError(f"target has {len(values)} values for {len(caps)} bins; give one per bin")
+        raise OptionError(f"`target` has {len(values)} values for {len(caps)} bins; give one per bin")
     slack = ROUNDING * max(1.0, float(n))
     if np.any(values > caps + slack):
         worst = int(np.argmax(values - caps))
@@ -175,8 +176,7 @@ def inclusion_probabilities(sizes: FloatArray, n: float) -> FloatArray:
     [1.0, 0.5, 0.5]
     """
     values = validate_nonnegative("sizes", sizes)
-    if not 0.0 <= n <= len(values):
-        raise OptionError(f"n is {n}; choose between 0 and the {len(values)} items there are")
+    between("n", n, 0.0, len(values), remedy=f"choose between 0 and the {len(values)} items there are")
     return water_fill(values, np.ones(len(values)), n)
 
 
@@ -187,8 +187,7 @@ def mix_with_uniform(pi: FloatArray, tau: float) -> FloatArray:
     [0.75, 0.5, 0.5, 0.25]
     """
     values = validate_probabilities(pi)
-    if not 0.0 <= tau <= 1.0:
-        raise OptionError(f"tau is {tau}; choose between 0 (sizes only) and 1 (uniform)")
+    between("tau", tau, 0.0, 1.0, remedy="choose between 0 (sizes only) and 1 (uniform)")
     if not len(values):
         return values
     mixed: FloatArray = (1.0 - tau) * values + tau * (float(values.sum()) / len(values))
@@ -208,7 +207,7 @@ def pps_probabilities(sizes: FloatArray, n: float, tau: float, cost: FloatArray 
     if cost is not None:
         prices = validate_nonnegative("cost", cost)
         if prices.shape != values.shape:
-            raise OptionError(f"cost has {len(prices)} values for {len(values)} sizes; give one per item")
+            raise OptionError(f"`cost` has {len(prices)} values for {len(values)} sizes; give one per item")
         if np.any(prices == 0.0):
             free = int(np.argmin(prices))
             raise OptionError(f"cost[{free}] is 0; every item must cost more than nothing")

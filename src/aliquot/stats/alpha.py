@@ -18,6 +18,7 @@ from scipy import sparse
 from aliquot.errors import OptionError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray, row_blocks
 from aliquot.stats.resampling import AdditiveMeasure, WeightedMeasure, measure_value, sparse_sum_by_item, sum_by_item
+from aliquot.validation import one_of
 
 MeasurementLevel = Literal["nominal", "ordinal", "interval", "ratio"]
 MEASUREMENT_LEVELS: tuple[MeasurementLevel, ...] = get_args(MeasurementLevel)
@@ -101,8 +102,7 @@ def krippendorff_alpha(unit: IntArray, value: FloatArray, level: MeasurementLeve
 
 def alpha_measure(judgments: PairableJudgments, level: MeasurementLevel) -> WeightedMeasure:
     """Return alpha as a measure of item weights, for bootstraps."""
-    if level not in MEASUREMENT_LEVELS:
-        raise unknown_name("level", level, MEASUREMENT_LEVELS)
+    one_of("level", level, MEASUREMENT_LEVELS)
     if level == "interval":
         return _interval_alpha(judgments)
     if level == "ordinal":

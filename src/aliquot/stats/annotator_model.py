@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from scipy import sparse
 
-from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.errors import DataError
 from aliquot.stats.alpha import (
     MEASUREMENT_LEVELS,
     MeasurementLevel,
@@ -28,6 +28,7 @@ from aliquot.stats.alpha import (
 from aliquot.stats.annotator_pairs import AnnotatorPairs, standardise_range
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, average_ranks, group_sums, row_blocks
 from aliquot.stats.correlation import pearson
+from aliquot.validation import at_least, one_of
 
 MIN_JUDGMENTS = 10
 """Minimum number of compared judgments for a reliability."""
@@ -312,12 +313,9 @@ def _sum_trust(alphas: FloatArray, members: BoolArray, variant: TrustVariant) ->
 def _validate_trust_options(table: FloatArray, level: str, variant: str, combinations: int) -> None:
     if table.ndim != 2 or table.shape[1] < 2:
         raise DataError(f"trust needs a table of units x at least two annotators; it is {table.shape}")
-    if level not in MEASUREMENT_LEVELS:
-        raise unknown_name("level", level, MEASUREMENT_LEVELS)
-    if variant not in TRUST_VARIANTS:
-        raise unknown_name("variant", variant, TRUST_VARIANTS)
-    if combinations < 1:
-        raise OptionError(f"combinations={combinations}: draw at least one")
+    one_of("level", level, MEASUREMENT_LEVELS)
+    one_of("variant", variant, TRUST_VARIANTS)
+    at_least("combinations", combinations, 1, "draw at least one")
 
 
 def _dense_ranks(alphas: FloatArray, variant: TrustVariant) -> FloatArray:

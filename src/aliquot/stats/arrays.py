@@ -212,7 +212,7 @@ def validate_metric_stack(metrics: FloatArray, human: FloatArray) -> None:
     """Raise OptionError unless metrics and human scores have matching shapes and finite values."""
     if metrics.ndim != 3 or metrics.shape[1:] != human.shape:
         raise OptionError(
-            f"metrics is {metrics.shape} and human {human.shape}; give metrics x items x systems and items x systems"
+            f"`metrics` is {metrics.shape}, `human` {human.shape}; give metrics x items x systems and items x systems"
         )
     if np.isinf(metrics).any() or np.isinf(human).any():
         raise OptionError("the scores hold infinite values; replace them by numbers, or by NaN for missing")

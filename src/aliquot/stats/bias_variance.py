@@ -25,6 +25,7 @@ from aliquot.errors import DataError, OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed, snap_to_zero, validate_metric_stack, validate_scores
 from aliquot.stats.pairwise import pairwise_sums
 from aliquot.stats.resampling import SignCounts, bootstrap_sign_counts, full_sample_signs, spawn_seeds
+from aliquot.validation import between, one_of
 
 PARTS = ("observed", "noise", "bias", "variance", "covariance")
 """The columns of the decomposition, in order."""
@@ -97,7 +98,7 @@ def bootstrap_pair_signs(
     if human.shape[1] < 2:
         raise DataError(f"there are {human.shape[1]} systems; two are needed to compare")
     if paired and human_size != metric_size:
-        raise OptionError(f"human_size is {human_size} and metric_size {metric_size}; paired draws have one size")
+        raise OptionError(f"`human_size` is {human_size} and `metric_size` {metric_size}; paired draws have one size")
     judged = ~np.isnan(human).all(axis=1)
     if not judged.any():
         raise DataError("no item has a human score; judge some, or name another human score")
@@ -311,10 +312,8 @@ def co_occurrence(
     >>> co_occurrence(human, np.stack([-human])).counts.tolist()
     [[[0, 0, 2], [0, 1, 0], [0, 0, 0]]]
     """
-    if not 0 < alpha < 0.5:
-        raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")
-    if orient not in get_args(Orientation):
-        raise OptionError(f"orient is {orient!r}; give 'human' or 'given'")
+    between("alpha", alpha, 0, 0.5, inclusive=False, remedy="give a number between 0 and 0.5, for instance 0.05")
+    one_of("orient", orient, get_args(Orientation))
     signs = bootstrap_pair_signs(human, metrics, trials, seed=seed)
     ahead = signs.human.share_ahead()[0]
     orientation = np.where((ahead < 0.5) & (orient == "human"), -1.0, 1.0)

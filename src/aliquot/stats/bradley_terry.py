@@ -24,6 +24,7 @@ from aliquot.stats.choices import (
     systems_without_spread,
 )
 from aliquot.stats.cluster_robust import student_quantile
+from aliquot.validation import at_least, one_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,12 +241,10 @@ def bradley_terry(
 def _validate_options(ties: str, interval: str, prior: float | None, draws: int) -> None:
     if ties not in TIE_MODELS:
         raise unknown_name("treatment of ties", ties, TIE_MODELS)
-    if interval not in INTERVAL_KINDS:
-        raise unknown_name("interval", interval, INTERVAL_KINDS)
+    one_of("interval", interval, INTERVAL_KINDS)
     if prior is not None and not prior >= 0:
-        raise OptionError(f"prior is {prior}; choose 0 or more choices to add to every compared pair")
-    if draws < 2:
-        raise OptionError(f"draws is {draws}; give at least 2, for instance 1000")
+        raise OptionError(f"`prior` is {prior}; choose 0 or more choices to add to every compared pair")
+    at_least("draws", draws, 2, "give at least 2, for instance 1000")
 
 
 def _fit_scores(data: BradleyTerryModel) -> tuple[FloatArray, float]:

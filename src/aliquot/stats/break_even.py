@@ -25,6 +25,7 @@ from aliquot.stats.resampling import (
     percentile_interval,
     spawn_seeds,
 )
+from aliquot.validation import at_least
 
 MIN_NORMAL_JUDGMENTS = 200
 """Number of judgments from which the normal approximation replaces the bootstrap; see `human_errors`."""
@@ -69,7 +70,7 @@ def size_grid(largest: int, points: int = 30) -> IntArray:
     array([  1,   3,  10,  32, 100])
     """
     if largest < 1 or points < 1:
-        raise OptionError(f"largest is {largest} and points {points}; both are at least 1")
+        raise OptionError(f"`largest` is {largest} and `points` {points}; both are at least 1")
     return np.unique(np.rint(np.geomspace(1, largest, points)).astype(np.int64))
 
 
@@ -118,8 +119,7 @@ def judgment_errors(
     >>> judgment_errors([first, second], np.array([1, 300]), seed=1).round(2).T  # exactly 1 / 3 at first
     array([[0.33, 0.  ]])
     """
-    if trials < 1:
-        raise OptionError(f"trials is {trials}; give at least 1, for instance 10000")
+    at_least("trials", trials, 1, "give at least 1, for instance 10000")
     if len(judgments) < 2:
         raise DataError(f"there are {len(judgments)} systems; two are needed to compare")
     moments = np.array([system.moments() for system in judgments])
@@ -168,10 +168,10 @@ class SystemJudgments:
 def _effective_sizes(sizes: IntArray | FloatArray, ratio: float) -> FloatArray:
     """Return sizes x ratio, the equivalent numbers of human judgments."""
     if not ratio >= 1.0 or np.isinf(ratio):
-        raise OptionError(f"ratio is {ratio}; an efficiency ratio Var(H) / Var(P) is finite and at least 1")
+        raise OptionError(f"`ratio` is {ratio}; an efficiency ratio Var(H) / Var(P) is finite and at least 1")
     worth = np.asarray(sizes, dtype=np.float64) * ratio
     if worth.ndim != 1 or not (worth >= 1).all():
-        raise OptionError(f"sizes is {sizes}; give judgments per system, at least 1 each")
+        raise OptionError(f"`sizes` is {sizes}; give judgments per system, at least 1 each")
     return worth
 
 
@@ -234,8 +234,7 @@ def _bootstrap_judgment_errors(
 
 def _bootstrap_item_errors(human: FloatArray, sizes: IntArray, trials: int, rng: np.random.Generator) -> FloatArray:
     """Return bootstrap errors at increasing whole sizes; larger samples contain smaller ones, for smooth curves."""
-    if trials < 1:
-        raise OptionError(f"trials is {trials}; give at least 1, for instance 10000")
+    at_least("trials", trials, 1, "give at least 1, for instance 10000")
     block = next(iter(pair_contrasts(human[None])))
     truth = full_sample_signs(human[None])[0]
     plus, items = np.zeros((len(sizes), len(truth))), len(human)
@@ -320,12 +319,12 @@ def _validate_campaigns(campaigns: Sequence[CampaignErrors], sizes: IntArray | F
     if not campaigns:
         raise OptionError("no campaign is given; give at least one")
     if size_array.ndim != 1 or not len(size_array) or not (np.diff(size_array) > 0).all():
-        raise OptionError(f"sizes is {sizes}; give increasing numbers of judgments")
+        raise OptionError(f"`sizes` is {sizes}; give increasing numbers of judgments")
     for campaign in campaigns:
         pairs = campaign.systems * (campaign.systems - 1) // 2
         if campaign.human.shape != (len(size_array), pairs) or campaign.bias.shape != (len(campaigns[0].bias), pairs):
             raise OptionError(
-                f"human is {campaign.human.shape} and bias {campaign.bias.shape}; give {len(size_array)} sizes and "
+                f"`human` is {campaign.human.shape} and bias {campaign.bias.shape}; give {len(size_array)} sizes and "
                 f"{len(campaigns[0].bias)} metrics, by the {pairs} pairs of {campaign.systems} systems"
             )
     return size_array

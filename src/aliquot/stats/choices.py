@@ -84,7 +84,7 @@ def choices_from_scores(scores: FloatArray, cluster: IntArray, margin: float = 0
     [(0, 1, [1, 0]), (0, 2, [-1]), (1, 2, [-1])]
     """
     if not margin >= 0:
-        raise OptionError(f"margin is {margin}; choose 0 or more, in points of the score")
+        raise OptionError(f"`margin` is {margin}; choose 0 or more, in points of the score")
     systems = scores.shape[1]
     pairs, parts, outcomes, sizes = [], [], [], [0]
     for first in range(systems):

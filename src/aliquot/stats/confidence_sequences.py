@@ -18,6 +18,7 @@ from scipy import special
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.validation import at_least, between
 
 
 def error_rate(level: float) -> float:
@@ -26,8 +27,7 @@ def error_rate(level: float) -> float:
     >>> error_rate(0.75)
     0.25
     """
-    if not 0.0 < level < 1.0:
-        raise OptionError(f"level is {level}; choose between 0 and 1, for instance 0.95")
+    between("level", level, 0.0, 1.0, inclusive=False, remedy="choose between 0 and 1, for instance 0.95")
     return 1.0 - level
 
 
@@ -42,10 +42,9 @@ def hoeffding_half_width(n: IntArray | int, population: int, value_range: float,
     """
     log_term = math.log(2.0 / error_rate(level))
     sizes = _validate_sizes(n)
-    if population < 1:
-        raise OptionError(f"population is {population}; give the number of values the sample was drawn from")
+    at_least("population", population, 1, "give the number of values the sample was drawn from")
     if np.any(sizes > population):
-        raise OptionError(f"n is {np.nanmax(sizes):g}, more than the {population} values there are in the population")
+        raise OptionError(f"`n` is {np.nanmax(sizes):g}, more than the {population} values there are in the population")
     shrink = 1.0 - (sizes - 1.0) / population
     half: FloatArray = _validate_range(value_range) * np.sqrt(shrink * log_term / (2.0 * sizes))
     return half
@@ -66,7 +65,7 @@ def bernstein_half_width(
     sizes = _validate_sizes(n)
     spread = np.asarray(sd, dtype=np.float64)
     if np.any(spread < 0.0) or np.any(np.isinf(spread)):
-        raise OptionError(f"sd is {sd}; standard deviations are finite and >= 0")
+        raise OptionError(f"`sd` is {sd}; standard deviations are finite and >= 0")
     half: FloatArray = spread * np.sqrt(2.0 * log_term / sizes) + 3.0 * _validate_range(value_range) * log_term / sizes
     return half
 
@@ -75,13 +74,19 @@ def _validate_sizes(n: IntArray | int) -> FloatArray:
     """Return sample sizes as floats, 0 as NaN: no values, no interval."""
     sizes = np.asarray(n, dtype=np.float64)
     if np.any(sizes < 0.0):
-        raise OptionError(f"n is {n}; a sample has 0 values or more")
+        raise OptionError(f"`n` is {n}; a sample has 0 values or more")
     return np.where(sizes > 0.0, sizes, np.nan)
 
 
 def _validate_range(value_range: float) -> float:
-    if not 0.0 < value_range < math.inf:
-        raise OptionError(f"value_range is {value_range}; give the largest possible value minus the smallest, > 0")
+    between(
+        "value_range",
+        value_range,
+        0.0,
+        math.inf,
+        inclusive=False,
+        remedy="give the largest possible value minus the smallest, > 0",
+    )
     return value_range
 
 
@@ -168,7 +173,7 @@ class BettingState:
 
     def _to_unit(self, x: FloatArray) -> FloatArray:
         if x.shape != self.t.shape:
-            raise OptionError(f"x has shape {x.shape}; give one value for each of the {len(self.t)} series")
+            raise OptionError(f"`x` has shape {x.shape}; give one value for each of the {len(self.t)} series")
         bad = np.flatnonzero((x < self.low) | (x > self.high))
         if bad.size:
             value, scale = x[bad[0]], f"[{self.low}, {self.high}]"
@@ -196,13 +201,12 @@ def start_betting(
     [0.9992, 0.9999]
     """
     if not -math.inf < low < high < math.inf:
-        raise OptionError(f"low is {low} and high is {high}; give the ends of the scale, low < high")
+        raise OptionError(f"`low` is {low} and `high` is {high}; give the ends of the scale, low < high")
     for name, count in (("series", series), ("grid", grid), ("target", target)):
-        if count < 1:
-            raise OptionError(f"{name} is {count}; it must be at least 1")
+        at_least(name, count, 1)
     sizes = np.broadcast_to(np.asarray(population, dtype=np.int64), (series,))
     if np.any(sizes < 1):
-        raise OptionError(f"population is {population}; give the number of values there are in all")
+        raise OptionError(f"`population` is {population}; give the number of values there are in all")
     stakes, zeros = np.ones((2, series, grid)), np.zeros(series)
     return BettingState(
         population=sizes,
@@ -244,7 +248,7 @@ def betting_sequence(
     """
     path = np.asarray(x, dtype=np.float64)
     if path.ndim not in {1, 2}:
-        raise OptionError(f"x has {path.ndim} dimensions; give one series, or steps x series")
+        raise OptionError(f"`x` has {path.ndim} dimensions; give one series, or steps x series")
     columns = path.reshape(len(path), 1) if path.ndim == 1 else path
     state = start_betting(population, low, high, series=columns.shape[1], level=level, grid=grid, target=target)
     lower, upper = np.empty(columns.shape), np.empty(columns.shape)
@@ -317,9 +321,9 @@ def asymptotic_sequence(
     alpha = error_rate(level)
     sizes, r = np.asarray(t, dtype=np.float64), np.asarray(rho, dtype=np.float64)
     if np.any((sizes < 1.0) | (sizes > (math.inf if population is None else population))):
-        raise OptionError(f"t is {t}; it counts values seen, at least 1 and at most the population ({population})")
+        raise OptionError(f"`t` is {t}; it counts values seen, at least 1 and at most the population ({population})")
     if not np.all((r > 0.0) | np.isnan(r)):
-        raise OptionError(f"rho is {rho}; it must be > 0, for instance tune_rho(sd, target)")
+        raise OptionError(f"`rho` is {rho}; it must be > 0, for instance tune_rho(sd, target)")
     unseen_share = np.ones_like(sizes) if population is None else 1.0 - sizes / population
     gained = sizes * (np.asarray(sd_t, dtype=np.float64) * r) ** 2
     clock = gained / np.where(unseen_share > 0.0, unseen_share, 1.0)  # at t = N the half width is 0 for any clock
@@ -338,7 +342,7 @@ def tune_rho(sd: FloatArray | float, target: int, level: float = 0.95, populatio
     """
     alpha = error_rate(level)
     if target < 1 or (population is not None and target >= population):
-        raise OptionError(f"target is {target}; choose at least 1 and fewer than all of the population ({population})")
+        raise OptionError(f"`target` is {target}; choose at least 1 and fewer than the population ({population})")
     unseen_share = 1.0 if population is None else 1.0 - target / population
     y = -float(special.lambertw(-(alpha**2) / math.e, k=-1).real) - 1.0
     spread = np.asarray(sd, dtype=np.float64)

@@ -14,6 +14,7 @@ import numpy as np
 
 from aliquot.errors import OptionError, unknown_name
 from aliquot.stats.arrays import BoolArray, FloatArray, average_ranks, cache_by_content, row_blocks
+from aliquot.validation import one_of
 
 KendallVariant = Literal["b", "c"]
 Coefficient = Literal["pearson", "spearman", "kendall_b", "kendall_c"]
@@ -82,8 +83,7 @@ def paired_kendall(x: FloatArray, y: FloatArray, variant: KendallVariant = "b") 
 
 def _kendall_of_rows(x: FloatArray, y: FloatArray, variant: KendallVariant) -> FloatArray:
     """Return Kendall's tau of tables that are NaN in the same cells; infinite values are valid."""
-    if variant not in get_args(KendallVariant):
-        raise OptionError(f"variant is {variant!r}; give 'b' or 'c'")
+    one_of("variant", variant, get_args(KendallVariant))
     first, second = np.triu_indices(x.shape[1], 1)
     result = np.full(len(x), np.nan)
     for rows in row_blocks(len(x), len(first), _CHUNK):
@@ -144,7 +144,7 @@ def _broadcast_target(values: FloatArray, target: FloatArray) -> tuple[FloatArra
     """Broadcast the target to the rows; NaN in the same cells."""
     if values.ndim != 2 or target.shape != values.shape[1:]:
         raise OptionError(
-            f"values has shape {values.shape} and target {target.shape}; give items x systems and one per system"
+            f"`values` has shape {values.shape} and `target` {target.shape}; give items x systems and one per system"
         )
     return _mask_missing(values, np.broadcast_to(target, values.shape))
 
@@ -261,8 +261,7 @@ def correlate_tables(
     >>> correlate_tables(metric, human, "pearson", "within_item")
     CorrelationResult(value=0.0, cells=5, groups=2, undefined=1)
     """
-    if level not in get_args(CorrelationLevel):
-        raise unknown_name("level", level, get_args(CorrelationLevel))
+    one_of("level", level, get_args(CorrelationLevel))
     metric, human = mask_tables_to_common(metric, human)
     if level == "system_means":
         return correlate(*system_means(metric, human), coefficient)
@@ -317,8 +316,7 @@ def _correlate_rows(x: FloatArray, y: FloatArray, coefficient: Coefficient) -> F
         return paired_pearson(x, y)
     if coefficient == "spearman":
         return paired_spearman(x, y)
-    if coefficient not in get_args(Coefficient):
-        raise unknown_name("coefficient", coefficient, get_args(Coefficient))
+    one_of("coefficient", coefficient, get_args(Coefficient))
     variant: KendallVariant = "b" if coefficient == "kendall_b" else "c"
     if x.shape[1] <= _MAX_PAIRED_COLUMNS:
         return paired_kendall(x, y, variant)

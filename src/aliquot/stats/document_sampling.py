@@ -17,6 +17,7 @@ import numpy as np
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, group_sums
 from aliquot.stats.sampling_designs import ROUNDING, systematic_sample
+from aliquot.validation import at_least, between, one_of
 
 Placement = Literal["even", "uniform"]
 
@@ -57,7 +58,7 @@ class _DocumentLayout:
 def _group_by_document(documents: IntArray) -> _DocumentLayout:
     codes = np.asarray(documents)
     if codes.ndim != 1 or (codes.size and not np.issubdtype(codes.dtype, np.integer)):
-        raise OptionError(f"documents has type {codes.dtype} and shape {codes.shape}; give one integer code per item")
+        raise OptionError(f"`documents` has type {codes.dtype} and shape {codes.shape}; give one integer code per item")
     _, document, lengths = np.unique(codes, return_inverse=True, return_counts=True)
     order = np.argsort(document, kind="stable")
     offsets = np.cumsum(lengths) - lengths
@@ -66,8 +67,7 @@ def _group_by_document(documents: IntArray) -> _DocumentLayout:
 
 
 def _validate_budget(n_items: float, available: int, what: str) -> None:
-    if not 0 <= n_items <= available:
-        raise OptionError(f"n_items is {n_items}; choose between 0 and the {available} items {what}")
+    between("n_items", n_items, 0, available, remedy=f"choose between 0 and the {available} items {what}")
 
 
 def _count_tiling_cover(position: IntArray, length: IntArray, run: IntArray) -> IntArray:
@@ -151,8 +151,7 @@ def draw_fixed_snippets(
     """
     layout = _group_by_document(documents)
     _validate_budget(n_items, len(layout.order), "there are")
-    if length < 1:
-        raise OptionError(f"length is {length}; a run has at least 1 item")
+    at_least("length", length, 1, "a run has at least 1 item")
     rng = np.random.default_rng(seed)
     run = np.minimum(layout.lengths, length)
     tiles = -(-layout.lengths // run)
@@ -180,8 +179,7 @@ def required_runs(lengths: IntArray, n_items: float, length: int = 10, per_docum
     >>> required_runs(np.array([4, 30]), 14), required_runs(np.array([4, 30]), 15)
     (1, 2)
     """
-    if per_document < 1:
-        raise OptionError(f"per_document is {per_document}; a document gives at least 1 run")
+    at_least("per_document", per_document, 1, "a document gives at least 1 run")
     run = np.minimum(lengths, length)
     tiles = -(-lengths // run)
     twice = tiles * run - lengths  # items in two runs of a tiling
@@ -269,9 +267,8 @@ def draw_budgeted_snippets(documents: IntArray, share: float, seed: Seed, placem
     ([0, 1, 4], [0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
     """
     if not 0.0 < share <= 1.0:
-        raise OptionError(f"share is {share}; choose a share of each document above 0 and up to 1")
-    if placement not in {"even", "uniform"}:
-        raise OptionError(f"placement is {placement!r}; choose 'even' or 'uniform'")
+        raise OptionError(f"`share` is {share}; choose a share of each document above 0 and up to 1")
+    one_of("placement", placement, ("even", "uniform"))
     layout = _group_by_document(documents)
     rng = np.random.default_rng(seed)
     shorter = np.floor(share * layout.lengths + ROUNDING).astype(np.int64)

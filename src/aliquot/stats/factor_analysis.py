@@ -332,7 +332,7 @@ def correlation_matrix(
     0.9979
     """
     if values.ndim != 2 or values.shape[1] < 2:
-        raise OptionError(f"values has shape {values.shape}; correlations need two columns or more")
+        raise OptionError(f"`values` has shape {values.shape}; correlations need two columns or more")
     normal_quantile(level)  # raises OptionError for an invalid level
     values = average_ranks(values.T).T if spearman else values
     size = values.shape[1]

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, is_constant, is_negligible, max_abs
+from aliquot.validation import at_least
 
 # Normal priors, on the scale of the unconstrained parameters. Ability and difficulty are N(0, 1), which fixes
 # the origin and the unit that the likelihood leaves open. Discrimination is centred on 1. Feasibility is centred
@@ -119,19 +120,18 @@ def fisher_information(fit: IRTFit) -> FloatArray:
 
 def _validate_scores(scores: FloatArray, max_iterations: int) -> BoolArray:
     """Return where scores are present; raise OptionError if no model can be fitted."""
-    if max_iterations < 1:
-        raise OptionError(f"max_iterations={max_iterations}: give at least 1")
+    at_least("max_iterations", max_iterations, 1)
     if scores.ndim != 2:
-        raise OptionError(f"scores has {scores.ndim} dimension(s); give an items x systems table")
+        raise OptionError(f"`scores` has {scores.ndim} dimension(s); give an items x systems table")
     if np.isinf(scores).any():
         raise OptionError("scores holds infinite values; replace them by numbers, or by NaN for missing")
     present = ~np.isnan(scores)
     systems = int(present.any(axis=0).sum())
     if systems < 2:
-        raise OptionError(f"scores has {systems} system(s) with scores; item response theory compares at least 2")
+        raise OptionError(f"`scores` has {systems} system(s) with scores; item response theory compares at least 2")
     observed = scores[present]
     if is_constant(observed):
-        raise OptionError(f"scores are all {observed[0]:g}; nothing tells items apart, choose a score that varies")
+        raise OptionError(f"`scores` are all {observed[0]:g}; nothing tells items apart, choose a score that varies")
     return present
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed, centre_by_group, is_negligible, validate_metric_stack
+from aliquot.validation import at_least
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,10 @@ def forward_selection(
     (1, 0.5)
     """
     if not ridge >= 0 or not least >= 0:
-        raise OptionError(f"ridge is {ridge} and least {least}; choose 0 or more")
+        raise OptionError(f"`ridge` is {ridge} and `least` {least}; choose 0 or more")
     if limit is not None and limit < 1:
-        raise OptionError(f"limit is {limit}; give at least 1, or None for no limit")
-    if folds < 2:
-        raise OptionError(f"folds is {folds}; choose at least 2")
+        raise OptionError(f"`limit` is {limit}; give at least 1, or None for no limit")
+    at_least("folds", folds, 2, "choose at least 2")
     cells = _collect_cells(np.asarray(metrics, dtype=np.float64), np.asarray(human, dtype=np.float64))
     items = int(cells.item.max()) + 1
     split = np.random.default_rng(seed).permutation(items) % min(folds, items)  # equal parts, at random

@@ -13,13 +13,14 @@ from typing import Literal, get_args
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from aliquot.errors import OptionError, unknown_name
+from aliquot.errors import OptionError
 from aliquot.stats import metric_permutations
 from aliquot.stats.arrays import FloatArray, IntArray, Seed, is_negligible, validate_metric_stack
 from aliquot.stats.correlation import CorrelationLevel
 from aliquot.stats.metric_permutations import MetricScores, SwappedValues
 from aliquot.stats.pairwise import permutation_p
 from aliquot.stats.ranks import ClusterRule, assign_clusters
+from aliquot.validation import at_least, between, one_of
 
 Statistic = Literal["pearson", "spearman", "pairwise_accuracy", "spa"]
 SwapUnit = Literal["both", "cells", "items", "systems"]
@@ -74,10 +75,8 @@ def compare_metrics(
     >>> tests.values.round(2), tests.p[0, 1]
     (array([ 1., -1.]), np.float64(0.005))
     """
-    if permutations < 1:
-        raise OptionError(f"permutations is {permutations}; give at least 1")
-    if swap not in get_args(SwapUnit):
-        raise unknown_name("swap", swap, get_args(SwapUnit))
+    at_least("permutations", permutations, 1)
+    one_of("swap", swap, get_args(SwapUnit))
     swapped = _choose_statistic(statistic, level)
     scores = _cut_to_common_cells(np.asarray(metrics, dtype=np.float64), np.asarray(human, dtype=np.float64))
     size, cells, count = scores.human.shape, int(scores.present.sum()), len(scores.metrics)
@@ -126,18 +125,15 @@ def metric_clusters(tests: MetricTests, alpha: float = 0.05, rule: ClusterRule =
     >>> metric_clusters(MetricTests(np.array([0.9, 0.8, 0.1]), p, 10, 5, 2, 999, "both"))
     array([1, 1, 2])
     """
-    if not 0 < alpha < 0.5:
-        raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5")
+    between("alpha", alpha, 0, 0.5, inclusive=False)
     return assign_clusters(tests.values, np.asarray(tests.p < alpha, dtype=np.bool_), rule)
 
 
 def _choose_statistic(
     statistic: Statistic, level: CorrelationLevel
 ) -> Callable[[MetricScores, FloatArray], SwappedValues]:
-    if statistic not in get_args(Statistic):
-        raise unknown_name("statistic", statistic, get_args(Statistic))
-    if level not in get_args(CorrelationLevel):
-        raise unknown_name("level", level, get_args(CorrelationLevel))
+    one_of("statistic", statistic, get_args(Statistic))
+    one_of("level", level, get_args(CorrelationLevel))
     if level == "system_means":
         if statistic == "spa":
             return metric_permutations.soft_accuracy

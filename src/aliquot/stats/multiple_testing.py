@@ -159,10 +159,10 @@ def significantly_better(values: FloatArray, p: FloatArray, alpha: float) -> Boo
 
 def _validate_one_sided(p: FloatArray) -> None:
     if p.ndim != 2 or p.shape[0] != p.shape[1]:
-        raise OptionError(f"p has shape {p.shape}; give a systems x systems table")
+        raise OptionError(f"`p` has shape {p.shape}; give a systems x systems table")
     bad = p[(p < 0) | (p > 1)]
     if bad.size:
-        raise OptionError(f"p holds {bad[0]}; p-values lie between 0 and 1")
+        raise OptionError(f"`p` holds {bad[0]}; p-values lie between 0 and 1")
     low = np.argwhere(np.triu(p + p.T < 1 - 1e-6, 1))
     if len(low):
         a, b = (int(system) for system in low[0])

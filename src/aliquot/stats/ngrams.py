@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.validation import at_least
 
 _PackedWords = NDArray[np.uint64]
 
@@ -70,12 +71,11 @@ def clipped_matches(symbols: IntArray, lengths: IntArray, order: int) -> FloatAr
 
 
 def _validate_symbols(symbols: IntArray, lengths: IntArray, order: int) -> None:
-    if order < 1:
-        raise OptionError(f"order must be at least 1, not {order}")
+    at_least("order", order, 1)
     if lengths.ndim != 2 or lengths.sum() != symbols.size:
-        raise OptionError(f"lengths add up to {lengths.sum()} but there are {symbols.size} symbols")
+        raise OptionError(f"`lengths` add up to {lengths.sum()} but there are {symbols.size} symbols")
     if symbols.size and symbols.min() < 1:
-        raise OptionError(f"symbols must be positive, not {symbols.min()}")
+        raise OptionError(f"`symbols` must be positive, not {symbols.min()}")
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from aliquot.stats.arrays import (
     row_blocks,
     validate_scores,
 )
+from aliquot.validation import at_least, between, one_of
 
 _CHUNK = 1 << 22
 """Numbers in a temporary array."""
@@ -97,8 +98,7 @@ def permutation_p(scores: FloatArray, permutations: int = 1000, seed: Seed = 0) 
     >>> float(p[0, 1])
     0.005
     """
-    if permutations < 1:
-        raise OptionError(f"permutations is {permutations}; give at least 1")
+    at_least("permutations", permutations, 1)
     sums, rng = pairwise_sums(scores), np.random.default_rng(seed)
     centred, present = _centre_items(scores)
     # Without missing scores, flipping systems and subtracting is cheaper than flipping differences of pairs.
@@ -126,7 +126,7 @@ def spa(p_subset: FloatArray, p_full: FloatArray) -> float:
     0.9
     """
     if p_subset.shape != p_full.shape or p_full.ndim != 2 or p_full.shape[0] != p_full.shape[1]:
-        raise OptionError(f"p_subset is {p_subset.shape} and p_full {p_full.shape}; give two systems x systems tables")
+        raise OptionError(f"`p_subset` is {p_subset.shape}, `p_full` {p_full.shape}; give two systems x systems tables")
     pairs = np.triu_indices(len(p_full), 1)
     return float(1 - np.abs(p_subset[pairs] - p_full[pairs]).mean()) if len(p_full) > 1 else float("nan")
 
@@ -178,8 +178,7 @@ def random_spa(
     >>> bool(0.9 < found.value < 1.0 and found.error <= 3e-4)
     True
     """
-    if not 1 <= n <= len(scores):
-        raise OptionError(f"n is {n}; give a number from 1 to {len(scores)}, the number of items")
+    between("n", n, 1, len(scores), remedy=f"give a number from 1 to {len(scores)}, the number of items")
     rng, target = np.random.default_rng(seed), analytic_p(scores)
     if n == len(scores):
         return ExpectedAccuracy(1.0, 0.0, 1)
@@ -218,7 +217,7 @@ def spa_from_sums(total: FloatArray, squares: FloatArray, p_full: FloatArray) ->
     target = p_full[np.triu_indices(len(p_full), 1)]
     if total.shape[1] != len(target):
         raise OptionError(
-            f"p_full is {p_full.shape}, which makes {len(target)} pairs; the scores have {total.shape[1]}"
+            f"`p_full` is {p_full.shape}, which makes {len(target)} pairs; the scores have {total.shape[1]}"
         )
     if not len(target):
         return np.full(len(total), np.nan)
@@ -268,8 +267,7 @@ def wilcoxon_p(scores: FloatArray, method: WilcoxonMethod = "auto", *, all_digit
     array([[0.5   , 0.125 ],
            [0.9375, 0.5   ]])
     """
-    if method not in get_args(WilcoxonMethod):
-        raise OptionError(f"method is {method!r}; give 'auto' or 'asymptotic'")
+    one_of("method", method, get_args(WilcoxonMethod))
     validate_scores(scores)
     first, second = np.triu_indices(scores.shape[1], 1)
     p_values, scale = np.full((scores.shape[1], scores.shape[1]), 0.5), float(max_abs(scores))

@@ -184,21 +184,21 @@ def _bisect_power(
 def _validate_sizes(n: Number) -> FloatArray:
     size = np.asarray(n, dtype=np.float64)
     if (size < _MIN_JUDGMENTS).any() or np.isinf(size).any():
-        raise OptionError(f"n is {size}; a t test needs at least 2 judgments of each system, and not endlessly many")
+        raise OptionError(f"`n` is {size}; a t test needs at least 2 judgments of each system, and not endlessly many")
     return size
 
 
 def _validate_sd(sd: Number) -> FloatArray:
     spread = np.asarray(sd, dtype=np.float64)
     if (spread < 0).any() or np.isinf(spread).any():
-        raise OptionError(f"sd is {sd}; standard deviations are finite and >= 0")
+        raise OptionError(f"`sd` is {sd}; standard deviations are finite and >= 0")
     return spread
 
 
 def _validate_difference(delta: Number) -> FloatArray:
     difference = np.asarray(delta, dtype=np.float64)
     if np.isinf(difference).any():
-        raise OptionError(f"delta is {delta}; differences are finite")
+        raise OptionError(f"`delta` is {delta}; differences are finite")
     return difference
 
 
@@ -212,19 +212,19 @@ def _effect_size(delta: Number, sd: Number) -> FloatArray:
 def _validate_level(name: str, value: Number) -> FloatArray:
     level = np.asarray(value, dtype=np.float64)
     if not ((level > 0) & (level < 1)).all():
-        raise OptionError(f"{name} is {value}; choose between 0 and 1")
+        raise OptionError(f"`{name}` is {value}; choose between 0 and 1")
     return level
 
 
 def _validate_target(alpha: FloatArray, power: FloatArray) -> None:
     if (power <= alpha).any():
-        raise OptionError(f"power is {power} and alpha {alpha}; power must exceed alpha, which needs no difference")
+        raise OptionError(f"`power` is {power} and `alpha` {alpha}; power must exceed alpha, which needs no difference")
 
 
 def _validate_population(population: Number) -> FloatArray:
     size = np.asarray(population, dtype=np.float64)
     if (size < 1).any():
-        raise OptionError(f"population is {population}; give the number of items of the test set")
+        raise OptionError(f"`population` is {population}; give the number of items of the test set")
     return size
 
 
@@ -232,14 +232,14 @@ def _residual_sd(sd: Number, correlation: Number) -> FloatArray:
     """Return the residual deviation of the control variate, s_d sqrt(1 - rho^2)."""
     rho = np.asarray(correlation, dtype=np.float64)
     if (np.abs(rho) > 1).any():
-        raise OptionError(f"correlation is {correlation}; it lies between -1 and 1")
+        raise OptionError(f"`correlation` is {correlation}; it lies between -1 and 1")
     return np.asarray(_validate_sd(sd) * np.sqrt(1 - rho**2), dtype=np.float64)
 
 
 def _standard_error(n: Number, sd: Number, correlation: Number, population: Number) -> FloatArray:
     size, limit = np.asarray(n, dtype=np.float64), _validate_population(population)
     if (size <= 0).any():
-        raise OptionError(f"n is {n}; judge more than 0 items")
+        raise OptionError(f"`n` is {n}; judge more than 0 items")
     if (size > limit).any():
-        raise OptionError(f"n is {n}, more than the {population} items of the test set")
+        raise OptionError(f"`n` is {n}, more than the {population} items of the test set")
     return np.asarray(_residual_sd(sd, correlation) * np.sqrt(1 / size - 1 / limit), dtype=np.float64)

@@ -11,6 +11,7 @@ from scipy.special import betaincinv, ndtri
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray
+from aliquot.validation import between
 
 _ROUNDING = 1e-12
 """Share, or variance relative to that of a 0/1 value, that is rounding."""
@@ -96,5 +97,4 @@ def _upper_end(b: FloatArray, c: FloatArray, n: FloatArray, level: float) -> Flo
 
 def validate_level(level: float) -> None:
     """Raise OptionError for a level outside (0, 1)."""
-    if not 0.0 < level < 1.0:
-        raise OptionError(f"level is {level}; choose between 0 and 1, for instance 0.95")
+    between("level", level, 0.0, 1.0, inclusive=False, remedy="choose between 0 and 1, for instance 0.95")

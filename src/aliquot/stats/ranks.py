@@ -10,6 +10,7 @@ from scipy.special import ndtr, stdtr
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, row_blocks
 from aliquot.stats.shrinkage import draw_true_means
+from aliquot.validation import at_least, one_of
 
 ClusterRule = Literal["any", "neighbour"]
 
@@ -27,10 +28,9 @@ def assign_clusters(estimates: FloatArray, better: BoolArray, rule: ClusterRule 
     >>> assign_clusters(estimates, better), assign_clusters(estimates, better, rule="neighbour")
     (array([1, 1, 2]), array([1, 1, 1]))
     """
-    if rule not in get_args(ClusterRule):
-        raise OptionError(f"rule is {rule!r}; give 'any' or 'neighbour'")
+    one_of("rule", rule, get_args(ClusterRule))
     if estimates.ndim != 1:
-        raise OptionError(f"estimates has shape {estimates.shape}; give one number per system")
+        raise OptionError(f"`estimates` has shape {estimates.shape}; give one number per system")
     better = validate_better(better, len(estimates))
     missing = np.isnan(estimates)
     numbers = np.zeros(len(estimates), dtype=np.int64)
@@ -54,9 +54,9 @@ def validate_better(better: BoolArray, systems: int) -> BoolArray:
     """
     table = np.asarray(better)
     if table.shape != (systems, systems):
-        raise OptionError(f"better has shape {table.shape}; give a table of {systems} x {systems} systems")
+        raise OptionError(f"`better` has shape {table.shape}; give a table of {systems} x {systems} systems")
     if table.dtype != np.bool_:
-        raise OptionError(f"better holds {table.dtype}; give booleans, such as p < 0.05")
+        raise OptionError(f"`better` holds {table.dtype}; give booleans, such as p < 0.05")
     mutual = np.argwhere(table & table.T)
     if len(mutual):
         a, b = (int(system) for system in mutual[0])
@@ -103,8 +103,7 @@ def full_set_p(difference: FloatArray | float, sd_difference: FloatArray | float
     >>> full_set_p(np.array([0.1]), np.array([1.0]), 400).round(3)
     array([0.023])
     """
-    if population < 1:
-        raise OptionError(f"population is {population}; give the number of items of the whole test set, at least 1")
+    at_least("population", population, 1, "give the number of items of the whole test set, at least 1")
     return normal_p(difference, np.asarray(sd_difference, dtype=np.float64) / np.sqrt(population))
 
 
@@ -130,10 +129,9 @@ def probability_best(
     >>> probability_best(np.array([1.0, 1.0, 0.0, np.nan]), np.zeros((4, 4)))
     array([0.5, 0.5, 0. , 0. ])
     """
-    if draws < 1:
-        raise OptionError(f"draws is {draws}; give at least 1")
+    at_least("draws", draws, 1)
     if estimates.ndim != 1 or covariance.shape != (len(estimates), len(estimates)):
-        raise OptionError(f"estimates is {estimates.shape} and covariance {covariance.shape}; give M and M x M")
+        raise OptionError(f"`estimates` is {estimates.shape} and `covariance` {covariance.shape}; give M and M x M")
     defined = np.flatnonzero(~np.isnan(estimates))
     mean, cov = estimates[defined], covariance[np.ix_(defined, defined)]
     if not len(defined) or np.isnan(cov).any():
@@ -172,7 +170,7 @@ def _validate_covariance(mean: FloatArray, cov: FloatArray) -> FloatArray:
         raise OptionError("estimates or covariance hold infinite values; give NaN for a system without an estimate")
     variance = np.diag(cov)
     if (variance < 0).any():
-        raise OptionError(f"covariance has the variance {variance.min()} on its diagonal; variances are at least 0")
+        raise OptionError(f"`covariance` has the variance {variance.min()} on its diagonal; variances are at least 0")
     sd = np.sqrt(variance)
     if (np.abs(cov - cov.T) > 1e-6 * np.outer(sd, sd)).any():
         raise OptionError("covariance is not symmetric; give the average of it and its transpose if that is meant")

@@ -15,6 +15,7 @@ from scipy.special import stdtr
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, centre_by_group, is_negligible, max_abs
 from aliquot.stats.cluster_robust import student_quantile
+from aliquot.validation import at_least
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +55,7 @@ def pooled_ridge(features: FloatArray, target: FloatArray, weight: FloatArray, r
     >>> fit.slopes.round(12)
     array([3.])
     """
-    if ridge < 0:
-        raise OptionError(f"ridge is {ridge}; choose 0 or more")
+    at_least("ridge", ridge, 0, "choose 0 or more")
     n, m, k = features.shape
     scaled = weight * (n / weight.sum())
     present = np.isfinite(target)

@@ -19,6 +19,7 @@ from scipy.special import ndtr, stdtrit
 from aliquot.errors import DataError, OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, row_blocks, validate_scores
 from aliquot.stats.confidence_sequences import error_rate
+from aliquot.validation import at_least
 
 BATCHES = 50
 """Number of batches of trials; the variance between them gives Monte Carlo errors."""
@@ -180,9 +181,9 @@ def bootstrap_intervals(
     2.0
     """
     if draws < 0:
-        raise OptionError(f"bootstrap={draws}: give a number of draws, or 0 for no intervals")
+        raise OptionError(f"`bootstrap` is {draws}; give a number of draws, or 0 for no intervals")
     if not 0 < confidence < 1:
-        raise OptionError(f"confidence={confidence}: choose between 0 and 1, e.g. 0.95")
+        raise OptionError(f"`confidence` is {confidence}; choose between 0 and 1, e.g. 0.95")
     values = [measure_value(measure) for measure in measures]
     items = measures[0].items if measures else 0
     if draws == 0 or items < 2:
@@ -268,12 +269,11 @@ def bootstrap_sign_counts(
     validate_scores(scores, "tables x items x systems")
     _, items, systems = scores.shape
     if partner is not None and partner.shape != scores.shape[1:]:
-        raise OptionError(f"partner is {partner.shape} and scores {scores.shape}; give items x systems as in scores")
+        raise OptionError(f"`partner` is {partner.shape}, `scores` {scores.shape}; give items x systems as in scores")
     if items < 1:
         raise DataError("there is no item with a score, so there is nothing to resample")
     size = items if size is None else size
-    if size < 1:
-        raise OptionError(f"size is {size}; draw at least 1 item")
+    at_least("size", size, 1, "draw at least 1 item")
     per_batch = batch_sizes(trials)
     pairs = systems * (systems - 1) // 2
     plus = np.full((len(per_batch), len(scores), pairs), np.nan)
@@ -362,7 +362,6 @@ def batch_sizes(trials: int) -> IntArray:
     >>> batch_sizes(3)
     array([1, 1, 1])
     """
-    if trials < 1:
-        raise OptionError(f"trials is {trials}; give at least 1, for instance 10000")
+    at_least("trials", trials, 1, "give at least 1, for instance 10000")
     batches = min(BATCHES, trials)
     return np.asarray(trials // batches + (np.arange(batches) < trials % batches), dtype=np.int64)

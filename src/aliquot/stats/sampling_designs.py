@@ -10,6 +10,7 @@ import numpy as np
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed, nan_std
+from aliquot.validation import between
 
 ROUNDING = 1e-9
 """Relative difference of a sum of probabilities from a whole number that is rounding."""
@@ -26,7 +27,7 @@ def validate_probabilities(pi: FloatArray) -> FloatArray:
     """
     values = np.asarray(pi, dtype=np.float64)
     if values.ndim != 1:
-        raise OptionError(f"pi has {values.ndim} dimensions; give one probability per item")
+        raise OptionError(f"`pi` has {values.ndim} dimensions; give one probability per item")
     bad = np.flatnonzero(~((values >= -ROUNDING) & (values <= 1.0 + ROUNDING)))
     if bad.size:
         raise OptionError(f"pi[{bad[0]}] is {values[bad[0]]}; inclusion probabilities lie between 0 and 1")
@@ -59,8 +60,7 @@ def simple_random_sample(population: int, n: int, seed: Seed) -> IntArray:
     >>> len(simple_random_sample(100, 7, seed=0))
     7
     """
-    if not 0 <= n <= population:
-        raise OptionError(f"n is {n}; choose between 0 and the {population} items there are")
+    between("n", n, 0, population, remedy=f"choose between 0 and the {population} items there are")
     rng = np.random.default_rng(seed)
     return np.sort(rng.choice(population, size=n, replace=False, shuffle=False)).astype(np.int64)
 

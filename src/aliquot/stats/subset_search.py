@@ -24,6 +24,7 @@ from scipy.sparse import csr_array
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed, row_blocks
 from aliquot.stats.pairwise import analytic_p, pair_differences, permutation_p, spa, spa_from_sums
+from aliquot.validation import at_least
 
 _SLACK = 1e-9
 """Relative rounding allowed for the budget and for the solver's bound."""
@@ -99,13 +100,13 @@ def knapsack(
 def _validate_knapsack(utility: FloatArray, cost: FloatArray, budget: float, time_limit: float, gap: float) -> None:
     for name, values in (("utility", utility), ("cost", cost)):
         if values.ndim != 1 or len(values) != len(cost):
-            raise OptionError(f"{name} has shape {values.shape}; give one number for each of the {len(cost)} items")
+            raise OptionError(f"`{name}` has shape {values.shape}; give one number for each of the {len(cost)} items")
         bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
         if len(bad):
-            raise OptionError(f"{name}[{bad[0]}] is {values[bad[0]]}; give finite numbers of at least 0")
+            raise OptionError(f"`{name}`[{bad[0]}] is {values[bad[0]]}; give finite numbers of at least 0")
     for name, value in (("budget", budget), ("time_limit", time_limit), ("gap", gap)):
         if not value >= 0:
-            raise OptionError(f"{name} is {value}; give a number of at least 0")
+            raise OptionError(f"`{name}` is {value}; give a number of at least 0")
 
 
 def _fits_budget(cost: FloatArray, budget: float) -> bool:
@@ -306,8 +307,7 @@ def greedy_subset(
     """
     chosen = np.empty(0, dtype=np.int64)
     _validate_search(scores, n, simulations, chosen)
-    if step < 1:
-        raise OptionError(f"step is {step}; add at least 1 item at a time")
+    at_least("step", step, 1, "add at least 1 item at a time")
     rng, judge, accuracy = np.random.default_rng(seed), _analytic_scorer(scores), float("nan")
     while len(chosen) < n:
         chosen, accuracy = _best_extension(judge, len(scores), chosen, min(step, n - len(chosen)), simulations, rng)
@@ -316,13 +316,12 @@ def greedy_subset(
 
 def _validate_search(scores: FloatArray, n: int, simulations: int, start: IntArray) -> None:
     if scores.ndim != 2 or scores.shape[1] < 2:
-        raise OptionError(f"scores has shape {scores.shape}; give an items x systems table with at least 2 systems")
-    if simulations < 1:
-        raise OptionError(f"simulations is {simulations}; give at least 1")
+        raise OptionError(f"`scores` has shape {scores.shape}; give an items x systems table with at least 2 systems")
+    at_least("simulations", simulations, 1)
     if len(np.unique(start)) < len(start) or ((start < 0) | (start >= len(scores))).any():
-        raise OptionError(f"start must be different positions from 0 to {len(scores) - 1}")
+        raise OptionError(f"`start` must be different positions from 0 to {len(scores) - 1}")
     if not max(1, len(start)) <= n <= len(scores):
-        raise OptionError(f"n is {n}; give a number from {max(1, len(start))} to {len(scores)}, the number of items")
+        raise OptionError(f"`n` is {n}; give a number from {max(1, len(start))} to {len(scores)}, the number of items")
 
 
 def _analytic_scorer(scores: FloatArray) -> SubsetScorer:

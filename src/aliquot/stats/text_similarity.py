@@ -23,6 +23,7 @@ from aliquot.errors import OptionError, judge_extra, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.ngrams import clipped_matches, ngram_totals
 from aliquot.stats.words import word_numbers, word_numbers_of_bytes
+from aliquot.validation import at_least, one_of
 
 Similarity = Literal["unigram", "bleu", "chrf"]
 Tokenizer = Literal["auto", "whitespace", "characters", "13a"]
@@ -57,8 +58,7 @@ def mean_pairwise_similarity(
     [0.667, nan]
     """
     kind = _with_tokenizer(_find_kind(similarity), similarity, tokenizer)
-    if chunk_size < 1:
-        raise OptionError(f"chunk_size must be at least 1, not {chunk_size}")
+    at_least("chunk_size", chunk_size, 1)
     distinct = [_count_distinct(_validate_outputs(item, f"item {index}")) for index, item in enumerate(texts)]
     at_once = chunk_size * (_WORD_CHUNKS if similarity == "unigram" else 1)
     means = [_mean_over_pairs(distinct[chunk], kind) for chunk in _chunk_items(distinct, at_once)]
@@ -73,8 +73,7 @@ def _find_kind(similarity: str) -> _SimilarityKind:
 
 def _with_tokenizer(kind: _SimilarityKind, similarity: str, tokenizer: str) -> _SimilarityKind:
     """Return the similarity with another tokeniser."""
-    if tokenizer not in get_args(Tokenizer):
-        raise unknown_name("tokenizer", tokenizer, get_args(Tokenizer))
+    one_of("tokenizer", tokenizer, get_args(Tokenizer))
     if similarity == "chrf":
         if tokenizer != "auto":
             raise OptionError("chrf compares characters; leave out the tokenizer")

@@ -14,6 +14,7 @@ import numpy as np
 from aliquot.errors import OptionError, unknown_name
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, cache_by_content, is_constant
 from aliquot.stats.correlation import mask_tables_to_common
+from aliquot.validation import one_of
 
 HUMAN_TIE, METRIC_TIE, CONCORDANT, DISCORDANT = 0, 1, 2, 3
 """Kinds of pairs: tied by people (in any way by the metric), tied by the metric only, concordant, discordant."""
@@ -152,10 +153,9 @@ def kendall_like(
         ("human_ties", human_ties, ("skip",)),
         ("average", average, get_args(Averaging)),
     ):
-        if policy not in allowed:
-            raise OptionError(f"{name} is {policy!r}; give one of {', '.join(allowed)}")
+        one_of(name, policy, allowed)
     if not least_difference >= 0:
-        raise OptionError(f"least_difference is {least_difference}; choose 0 or more")
+        raise OptionError(f"`least_difference` is {least_difference}; choose 0 or more")
     metric, human = mask_tables_to_common(metric, human)
     counts = _count_pair_kinds(metric, human, least_difference)
     values, weights = _row_coefficients(counts, metric_ties)
@@ -199,8 +199,7 @@ def item_kendall_like(
     >>> item_kendall_like(np.array([[1.0, 2.0], [1.0, 2.0]]), np.array([[2.0, 1.0], [3.0, 3.0]]))
     array([-1., nan])
     """
-    if metric_ties not in get_args(MetricTies):
-        raise OptionError(f"metric_ties is {metric_ties!r}; give one of {', '.join(get_args(MetricTies))}")
+    one_of("metric_ties", metric_ties, get_args(MetricTies))
     metric, human = mask_tables_to_common(metric, human)
     values, weights = _row_coefficients(_count_pair_kinds(metric, human, least_difference), metric_ties)
     return np.where(weights > 0, values, np.nan)
@@ -302,7 +301,7 @@ def tie_accuracy(
     TieAccuracy(accuracy=1.0, epsilon=0.1, calibrated=True, accuracy_at_zero=0.666..., pairs=6, groups=2)
     """
     if epsilon is not None and not epsilon >= 0:
-        raise OptionError(f"epsilon is {epsilon}; choose 0 or more, or None to calibrate it")
+        raise OptionError(f"`epsilon` is {epsilon}; choose 0 or more, or None to calibrate it")
     metric, human = _arrange_rows(metric, human, level)
     pairs = pairs_per_row(metric)
     groups = int((pairs > 0).sum())
@@ -323,7 +322,7 @@ def item_tie_accuracies(metric: FloatArray, human: FloatArray, epsilon: float = 
     array([ 1., nan])
     """
     if not epsilon >= 0:
-        raise OptionError(f"epsilon is {epsilon}; choose 0 or more")
+        raise OptionError(f"`epsilon` is {epsilon}; choose 0 or more")
     metric, human = mask_tables_to_common(metric, human)
     right, pairs = np.zeros(len(metric)), pairs_per_row(metric)
     threshold = epsilon + tie_tolerance(metric)

@@ -14,6 +14,7 @@ from aliquot.errors import DataError, OptionError
 from aliquot.stats.arrays import ROUNDING, FloatArray, IntArray, Seed, group_means, group_sums, row_blocks
 from aliquot.stats.pairwise import pairwise_sums
 from aliquot.stats.resampling import bootstrap_counts, percentile_interval
+from aliquot.validation import at_least, between
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,9 @@ def _validate_judgments(
 ) -> tuple[IntArray, FloatArray, IntArray]:
     groups = np.zeros(len(value), dtype=np.int64) if system is None else system
     if not (output.shape == value.shape == groups.shape) or value.ndim != 1:
-        raise OptionError(f"output is {output.shape}, value {value.shape}, system {groups.shape}; give equal lengths")
+        raise OptionError(
+            f"`output` is {output.shape}, `value` {value.shape}, `system` {groups.shape}; give equal lengths"
+        )
     if np.isinf(value).any():
         raise OptionError("value holds infinite numbers; give finite judgments, or NaN for missing")
     present = ~np.isnan(value)
@@ -147,7 +150,7 @@ def matched_ratio(human: FloatArray, within: float) -> float:
     1.75
     """
     if not within >= 0:
-        raise OptionError(f"within is {within}; a variance is at least 0")
+        raise OptionError(f"`within` is {within}; a variance is at least 0")
     sums = pairwise_sums(human)
     several = sums.count > 1
     count = sums.count[several]
@@ -170,9 +173,9 @@ def data_efficiency(correlation: FloatArray | float, rater_to_item: FloatArray |
     """
     rho, g = np.asarray(correlation, dtype=np.float64), np.asarray(rater_to_item, dtype=np.float64)
     if (np.abs(rho) > 1).any():
-        raise OptionError(f"correlation is {rho}; it lies between -1 and 1")
+        raise OptionError(f"`correlation` is {rho}; it lies between -1 and 1")
     if (g < 0).any():
-        raise OptionError(f"rater_to_item is {g}; a ratio of variances is at least 0")
+        raise OptionError(f"`rater_to_item` is {g}; a ratio of variances is at least 0")
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # With infinite noise of annotators nothing can be saved.
         return np.asarray(np.where(np.isinf(g), 1.0, (1 + g) / (1 - rho**2 + g)), dtype=np.float64)
@@ -244,7 +247,7 @@ def list_repeat_choices(
     """
     _validate_costs(item, annotator, item_cost, judgment_cost)
     if not budget > 0:
-        raise OptionError(f"budget is {budget}; spend more than 0")
+        raise OptionError(f"`budget` is {budget}; spend more than 0")
     k = np.arange(1, max_judgments + 1)
     n: FloatArray = np.minimum(population, budget / (item_cost + judgment_cost * k))
     variance = item * (1.0 / n - 1.0 / population) + annotator / (n * k)
@@ -257,7 +260,5 @@ def list_repeat_choices(
 
 def _validate_costs(item: float, annotator: float, item_cost: float, judgment_cost: float) -> None:
     for name, value in (("item", item), ("annotator", annotator), ("item_cost", item_cost)):
-        if not 0 <= value < np.inf:
-            raise OptionError(f"{name} is {value}; it is finite and at least 0")
-    if not 0 < judgment_cost < np.inf:
-        raise OptionError(f"judgment_cost is {judgment_cost}; judging costs something")
+        at_least(name, value, 0)
+    between("judgment_cost", judgment_cost, 0, np.inf, inclusive=False, remedy="judging costs something")
