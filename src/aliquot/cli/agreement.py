@@ -29,17 +29,15 @@ def run(
         list[Path] | None,
         options.judgments_option(help="People's judgments, where DATA has none or others; may be repeated."),
     ] = None,
-    criterion: Annotated[str | None, _what("--criterion", metavar="NAME", help="Only this one.")] = None,
+    criterion: Annotated[str | None, _what("--criterion", metavar="NAME", help="Use only this criterion.")] = None,
     by: Annotated[
         str, _what("--by", metavar="A,B", help="Item or judgment columns to split by, none, or auto (domain).")
     ] = "auto",
-    annotators: Annotated[str | None, _what("--annotators", metavar="A,B", help="Only these.")] = None,
+    annotators: Annotated[str | None, _what("--annotators", metavar="A,B", help="Use only these annotators.")] = None,
     groups: Annotated[
         str | None, _what("--groups", metavar="NAME=A|B,...", help="Groups to compare, or a column, e.g. protocol.")
     ] = None,
-    answer: Annotated[
-        str | None, _what("--answer", metavar="COLUMN", help="The judgments' column; may hold labels.")
-    ] = None,
+    answer: Annotated[str | None, _what("--answer", metavar="COLUMN", help="Column of judgments or labels.")] = None,
     recode: Annotated[
         list[str] | None,
         _what(
@@ -50,7 +48,7 @@ def run(
         str | None, _what("--scale", metavar="LOW:HIGH", help="Refuse judgments outside these ends.")
     ] = None,
     max_distinct: Annotated[
-        int | None, _what("--max-distinct", metavar="N", help="Also outputs with at most N judgments.")
+        int | None, _what("--max-distinct", metavar="N", help="Also report outputs with at most N different judgments.")
     ] = None,
     level: Annotated[str, _how("--level", help="nominal, ordinal, interval, ratio or auto.")] = "auto",
     measures: Annotated[

@@ -31,12 +31,12 @@ def run(
     ] = None,
     without: Annotated[str | None, _step("--without", metavar="A,B", help="Steps of the preset to leave out.")] = None,
     scale: Annotated[
-        str | None, _step("--scale", metavar="LOW:HIGH", help="Mark values outside, first of all.")
+        str | None, _step("--scale", metavar="LOW:HIGH", help="Mark values outside this scale, before the other steps.")
     ] = None,
     labels: Annotated[str | None, _step("--labels", metavar="A,B", help="Mark values that are none of these.")] = None,
-    strict: Annotated[bool, _step("--strict", help="Refuse such values instead.")] = False,
-    fresh: Annotated[bool, _step("--fresh", help="Forget marks the data came with.")] = False,
-    answer: Annotated[str | None, _step("--answer", metavar="COLUMN", help="Where judgments or labels stand.")] = None,
+    strict: Annotated[bool, _step("--strict", help="Refuse values outside --scale or --labels instead.")] = False,
+    fresh: Annotated[bool, _step("--fresh", help="Ignore marks that the data have.")] = False,
+    answer: Annotated[str | None, _step("--answer", metavar="COLUMN", help="Column of judgments or labels.")] = None,
     recode: Annotated[
         list[str] | None,
         _step("--recode", metavar="OLD=NEW,...", help="What judgments are worth: no=0,yes=1; they become the values."),

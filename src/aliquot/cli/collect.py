@@ -73,7 +73,7 @@ def new(
     question: Annotated[str, _adaptive("--question", "-q", help="top, ranking, best, means, or A:B,C:D.")] = "top",
     budget: Annotated[
         str | None,
-        _adaptive("--budget", "-b", metavar="N", help="Cells at the most, or a share (30%)."),
+        _adaptive("--budget", "-b", metavar="N", help="Maximum number of cells, or a share (30%)."),
     ] = None,
     seed: options.SeedOption = 0,
     json: options.JsonOption = False,
@@ -144,7 +144,7 @@ def _text(path: Path) -> str:
 @app.command()
 def serve(
     campaign: CampaignArgument,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
     host: Annotated[
         str, options.rare_option("--host", help="Who can reach it: 127.0.0.1 is this computer only.")
     ] = "127.0.0.1",
@@ -252,7 +252,7 @@ def export(
 def links(
     campaign: CampaignArgument,
     base: Annotated[
-        str, typer.Option("--base", metavar="URL", help="Where the server is reached.")
+        str, typer.Option("--base", metavar="URL", help="Address of the server, for the links.")
     ] = "http://127.0.0.1:8000",
     fresh: Annotated[bool, options.rare_option("--new", help="Withdraw all links, and make new ones.")] = False,
     revoke: Annotated[

@@ -33,7 +33,7 @@ def act(
             "renew_shared (new shared links); stop, open, close (the campaign).",
         ),
     ],
-    target: Annotated[str, typer.Option("--annotator", metavar="NAME", help="Whom it is about.")] = "",
+    target: Annotated[str, typer.Option("--annotator", metavar="NAME", help="Annotator concerned.")] = "",
     value: Annotated[str, typer.Option("--value", metavar="TEXT", help="A number, names, or a message.")] = "",
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help=_REASON)] = "",
 ) -> None:
@@ -131,7 +131,7 @@ def rehearse(
         options.rare_option("--like", metavar="FILE", help="Past judgments: noise, severity and pace as there."),
     ] = None,
     costs: options.Costs = options.Costs(),  # noqa: B008  (frozen)
-    replays: Annotated[int, typer.Option("--replays", help="How often the work is judged anew, for power.")] = 10,
+    replays: Annotated[int, typer.Option("--replays", help="Simulated repetitions of the work, for power.")] = 10,
     at_once: Annotated[
         bool, options.rare_option("--at-once", help="All call the server at the same time: a load test.")
     ] = False,

@@ -36,7 +36,7 @@ PerOutputOption = Annotated[
 PairsOption = Annotated[
     str, _page("--pairs", metavar="HOW", help="Comparisons: balanced (each output once) or all pairs.")
 ]
-ItemsOption = Annotated[int, _page("--unit-items", min=1, help="At most so many items at once.")]
+ItemsOption = Annotated[int, _page("--unit-items", min=1, help="Largest number of items in a unit.")]
 SkipOption = Annotated[bool, _page("--skip-missing", help="Leave out outputs that are missing.")]
 
 

@@ -23,7 +23,7 @@ def run(
     method: Annotated[
         str, typer.Option("--method", "-m", metavar="SPEC", help="mean, median, trimmed, majority or dawid_skene.")
     ] = "mean",
-    criterion: Annotated[str | None, _how("--criterion", metavar="NAME", help="Only this one.")] = None,
+    criterion: Annotated[str | None, _how("--criterion", metavar="NAME", help="Use only this criterion.")] = None,
     formula: Annotated[
         str | None,
         _how(
@@ -44,11 +44,11 @@ def run(
         str | None, _how("--normalise", metavar="HOW", help="z[:minimum=5,guard=drop], or crossed.")
     ] = None,
     threshold: Annotated[
-        float | None, _how("--threshold", help="Labels: how sure to be; others wait for experts.")
+        float | None, _how("--threshold", help="Posterior that decides a label; others wait for experts.")
     ] = None,
     experts: Annotated[str | None, _how("--experts", metavar="A,B", help="Annotators whose judgments decide.")] = None,
-    source: Annotated[str | None, _how("--source", metavar="SYSTEM", help="The 'system' that is the source.")] = None,
-    answer: Annotated[str | None, _how("--answer", metavar="COLUMN", help="Where judgments or labels stand.")] = None,
+    source: Annotated[str | None, _how("--source", metavar="SYSTEM", help="System name of the source.")] = None,
+    answer: Annotated[str | None, _how("--answer", metavar="COLUMN", help="Column of judgments or labels.")] = None,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the new score.")] = None,
     curve: Annotated[bool, options.rare_option("--curve", help="How wrong would fewer judgments have been?")] = False,
     repeats: Annotated[

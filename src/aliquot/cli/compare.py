@@ -34,26 +34,24 @@ else:
 class CompareOptions:
     """The options of single kinds of `compare`."""
 
-    ties: Annotated[str | None, _choice("--ties", help="In scores: half (default), davidson or drop.")] = None
+    ties: Annotated[str | None, _choice("--ties", help="Ties in scores: half (default), davidson or drop.")] = None
     interval: Annotated[
-        str | None, _choice("--interval", help="Of scores: robust (default), bootstrap, information.")
+        str | None, _choice("--interval", help="Intervals of scores: robust (default), bootstrap, information.")
     ] = None
     prior: Annotated[
         float | None, _choice("--prior", help="Choices added to each pair, half won by either; 1 where needed.")
     ] = None
     alpha: Annotated[float | None, _choice("--alpha", help="Significance of ranks and clusters (0.05).")] = None
     rule: Annotated[
-        str | None, _choice("--rule", help="Of ranks: any (default) or published (one-sided p, each pair alone).")
+        str | None, _choice("--rule", help="Rule for ranks: any (default) or published (one-sided p, each pair alone).")
     ] = None
     ignore: Annotated[str | None, _choice("--ignore", metavar="A,B", help="Choices to leave out.")] = None
     strict: Annotated[bool, _choice("--strict", help="Refuse contradictory duplicates.")] = False
     draws: Annotated[int | None, _choice("--draws", max=10**6, help="Bootstrap draws (1000).")] = None
     criterion: Annotated[str | None, _score("--criterion", metavar="NAME", help="Compare by this one.")] = None
     human: Annotated[str | None, _score("--human", metavar="NAME", help="Compare by this score.")] = None
-    within: Annotated[str | None, _score("--within", help="annotator (default: one's own scores) or item (means).")] = (
-        None
-    )
-    margin: Annotated[float | None, _score("--margin", help="Differences up to it are ties (0).")] = None
+    within: Annotated[str | None, _score("--within", help="Compare by annotator (default) or by item (means).")] = None
+    margin: Annotated[float | None, _score("--margin", help="Score differences up to this are ties (0).")] = None
     outputs: Annotated[
         Path | None, _edit("--outputs", metavar="FILE", help="Data with the outputs, if the table has none.")
     ] = None
@@ -83,7 +81,7 @@ def run(
     ] = None,
     systems: Annotated[
         str | None,
-        typer.Option("--systems", metavar="A,B", help="Keep only these; also names of a and b that the table lacks."),
+        typer.Option("--systems", metavar="A,B", help="Keep only these; or names for a and b if the table has none."),
     ] = None,
     column: ColumnOptions = ColumnOptions(),  # noqa: B008  (frozen)
     level: Annotated[float, options.rare_option("--level", help="Coverage of the intervals.")] = 0.95,

@@ -60,7 +60,7 @@ def new(
     ] = None,
     value_range: Annotated[
         str | None,
-        options.rare_option("--range", metavar="LOW,HIGH", help="Ends of the scale, if not seen in the values."),
+        options.rare_option("--range", metavar="LOW,HIGH", help="Ends of the scale, if the values do not show them."),
     ] = None,
     force: ForceOption = False,
 ) -> None:

@@ -44,7 +44,7 @@ def run(
             help="mean, stratified, cv, greg, multilevel, informed, paper_best or auto.",
         ),
     ] = "auto",
-    metrics: Annotated[str | None, _how("--metrics", metavar="A,B", help="The metrics that may help.")] = None,
+    metrics: Annotated[str | None, _how("--metrics", metavar="A,B", help="Metrics to use; by default all.")] = None,
     interval: Annotated[str, _how("--interval", help="t, bootstrap, hoeffding, bernstein or sequence.")] = "t",
     level: Annotated[float, _how("--level", help="Coverage of the intervals.")] = 0.95,
     value_range: Annotated[str | None, _how("--range", metavar="LOW,HIGH", help="Ends of the scale.")] = None,
@@ -53,7 +53,7 @@ def run(
     alpha: Annotated[float, _how("--alpha", help="Significance of clusters.")] = 0.05,
     adjust: Annotated[
         str | None,
-        _how("--adjust", help="For many pairs: bh (default), holm, maxt or none."),
+        _how("--adjust", help="Adjustment for many pairs: bh (default), holm, maxt or none."),
     ] = None,
     holm: Annotated[bool, _how("--holm", help="The same as --adjust holm.")] = False,
     pairs: Annotated[bool, typer.Option("--pairs", help="Show (or write with -o) all pairs, too.")] = False,
@@ -73,8 +73,8 @@ def run(
         bool,
         options.rare_option("--sequential", help="Replay the judgments in time order: when could one have stopped?"),
     ] = False,
-    question: Annotated[str, _how("--question", help="Sequential: best, ranking or means.")] = "best",
-    margin: Annotated[float | None, _how("--margin", help="Sequential, means: wanted half width.")] = None,
+    question: Annotated[str, _how("--question", help="What --sequential decides: best, ranking or means.")] = "best",
+    margin: Annotated[float | None, _how("--margin", help="Target half width (--question means).")] = None,
     plot: options.PlotOption = None,
     picture: Annotated[
         str, _how("--picture", metavar="NAME", help="What --plot draws: systems (intervals) or pairs (matrix).")

@@ -33,7 +33,7 @@ def run(
     reading: options.Reading,
     output: options.Output,
     metrics: Annotated[
-        str | None, typer.Option("--metrics", metavar="A,B", help="Only these; all that can be used if not given.")
+        str | None, typer.Option("--metrics", metavar="A,B", help="Use only these metrics; by default all usable ones.")
     ] = None,
     parts: Annotated[
         str | None, typer.Option("--parts", metavar="A,B", help=f"Only these, in full: {', '.join(PARTS)}.")

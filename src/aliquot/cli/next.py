@@ -33,7 +33,7 @@ def run(
     ] = None,
     asked: Annotated[
         list[Path] | None,
-        typer.Option("--asked", metavar="FILE", help="An earlier result that people still work on; can be repeated."),
+        typer.Option("--asked", metavar="FILE", help="Cells that people still work on; may be repeated."),
     ] = None,
     count: Annotated[int, typer.Option("--count", "-n", help="How many cells to give.")] = 20,
     question: Annotated[
@@ -52,10 +52,10 @@ def run(
     ] = "auto",
     unit: Annotated[str, _how("--unit", help="What is given together: cell, item, document, or pair.")] = "cell",
     cost: Annotated[str | None, _how("--cost", metavar="COLUMN", help="Item column, or esa_time.")] = None,
-    metrics: Annotated[str | None, _how("--metrics", metavar="A,B", help="The metrics that may help.")] = None,
+    metrics: Annotated[str | None, _how("--metrics", metavar="A,B", help="Metrics to use; by default all.")] = None,
     scale: Annotated[str, _how("--scale", help="How people judge: penalties, ratings or auto.")] = "auto",
     alpha: Annotated[float, _how("--alpha", help="Error rate of all decisions together.")] = 0.05,
-    margin: Annotated[float | None, _how("--margin", help="Means: wanted half width.")] = None,
+    margin: Annotated[float | None, _how("--margin", help="Target half width (--question means).")] = None,
     target: Annotated[
         str,
         _how("--target", help="What decisions are about: testset (other annotators, too) or given."),

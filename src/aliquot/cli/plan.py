@@ -43,13 +43,19 @@ BudgetOption = Annotated[
 SelectionOption = Annotated[
     Path | None, typer.Option("--selection", "-s", metavar="FILE", help="How the pilot was drawn.")
 ]
-JudgmentsOption = Annotated[list[Path] | None, options.judgments_option(help="Judgments of it; may be repeated.")]
+JudgmentsOption = Annotated[
+    list[Path] | None, options.judgments_option(help="Judgments of the pilot; may be repeated.")
+]
 PastOption = Annotated[
     bool, typer.Option("--past", help="Replay the judged items as a finished campaign.", rich_help_panel=_GOAL)
 ]
 TargetOption = Annotated[
     PlanTarget,
-    typer.Option("--target", help="Plan for this testset, or for these given judgments.", rich_help_panel=_GOAL),
+    typer.Option(
+        "--target",
+        help="testset (other annotators, too) or given (these judgments).",
+        rich_help_panel=_GOAL,
+    ),
 ]
 ReplaysOption = Annotated[
     int, typer.Option("--replays", help="Replays of each budget of a past campaign.", rich_help_panel=_RUNNING)
@@ -109,7 +115,9 @@ def run(
         ),
     ] = None,
     difference: DifferenceOption = None,
-    method: Annotated[str, typer.Option("--method", "-m", metavar="SPEC", help="Compared with random.")] = "auto",
+    method: Annotated[
+        str, typer.Option("--method", "-m", metavar="SPEC", help="Method, compared with random.")
+    ] = "auto",
     selection: SelectionOption = None,
     judgments: JudgmentsOption = None,
     criterion: options.CriterionOption = None,
@@ -220,7 +228,7 @@ def power(
     ] = None,
     judgments_per_output: Annotated[
         int | None,
-        typer.Option("--judgments-per-output", help="Annotators who judge an output.", rich_help_panel=_JUDGING),
+        typer.Option("--judgments-per-output", help="Number of annotators per output.", rich_help_panel=_JUDGING),
     ] = None,
     rater_variance: RaterVarianceOption = None,
 ) -> None:

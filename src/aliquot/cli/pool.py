@@ -49,7 +49,7 @@ def run(
     ] = None,
     columns: Annotated[
         str | None,
-        typer.Option("--columns", metavar="ROLE=NAME,...", help="Which is which, e.g. id=key,source=text."),
+        typer.Option("--columns", metavar="ROLE=NAME,...", help="Column names, e.g. id=key,source=text."),
     ] = None,
     plot: options.PlotOption = None,
     seed: options.SeedOption = 0,

@@ -35,8 +35,8 @@ def run(
             help="People's answers, scores or choices; may be repeated, or once for each test set."
         ),
     ] = None,
-    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Of the page.")] = None,
-    method: Annotated[str, _how("--method", "-m", metavar="SPEC", help="As in estimate.")] = "auto",
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Title of the page.")] = None,
+    method: Annotated[str, _how("--method", "-m", metavar="SPEC", help="Estimator, as in estimate.")] = "auto",
     level: Annotated[float, _how("--level", help="Coverage of the intervals.")] = 0.95,
     alpha: Annotated[float, _how("--alpha", help="Significance of clusters and pairs.")] = 0.05,
     target: Annotated[str, _how("--target", help="As in estimate: testset, given or beyond.")] = "testset",

@@ -43,7 +43,9 @@ def run(
             help="Items (200), a share (30%), 3000judgments, 20h, 500EUR, 900cost (of --cost), or more (+50).",
         ),
     ] = None,
-    metric: Annotated[str | None, typer.Option("--metric", metavar="NAME", help="The metric to follow.")] = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", metavar="NAME", help="Metric for methods that need one.")
+    ] = None,
     protocol: Annotated[
         str | None,
         typer.Option("--protocol", help="How people will judge: mqm, da, esa, sqm, likert or pairwise."),
@@ -66,17 +68,19 @@ def run(
     ] = None,
     crowd: Annotated[
         str | None,
-        _choosing("--crowd", metavar="A,B", help="Only look at these systems."),
+        _choosing("--crowd", metavar="A,B", help="Choose by the outputs and scores of these systems only."),
     ] = None,
     within: Annotated[
         Path | None,
-        _choosing("--within", metavar="FILE", help="Choose among a first selection."),
+        _choosing("--within", metavar="FILE", help="Choose among the items of an earlier selection."),
     ] = None,
     add_to: Annotated[
         Path | None,
         _choosing("--add-to", metavar="FILE", help="Add items to this selection."),
     ] = None,
-    non_matching: Annotated[bool, _choosing("--non-matching", help="Designs: a draw for each system.")] = False,
+    non_matching: Annotated[
+        bool, _choosing("--non-matching", help="Draw items for each system separately (designs only).")
+    ] = False,
     form: Annotated[
         str, options.rare_option("--format", metavar="FORM", help="Form of the output: items, csv or ids.")
     ] = "items",

@@ -42,31 +42,35 @@ class ColumnOptions:
 class SurveyOptions:
     """The options of single kinds of `survey`."""
 
-    only: Annotated[str | None, _criteria("--only", metavar="A,B", help="These criteria.")] = None
-    rows: Annotated[str | None, _criteria("--rows", help="judgment (default) or output (means).")] = None
+    only: Annotated[str | None, _criteria("--only", metavar="A,B", help="Use only these criteria.")] = None
+    rows: Annotated[str | None, _criteria("--rows", help="One row per judgment (default) or output (means).")] = None
     correlation: Annotated[str | None, _criteria("--correlation", help="pearson (default) or spearman.")] = None
-    factors: Annotated[int | None, _criteria("--factors", help="Their number; by parallel analysis if not given.")] = (
+    factors: Annotated[
+        int | None, _criteria("--factors", help="Number of factors; by parallel analysis if not given.")
+    ] = None
+    gap: Annotated[float | None, _criteria("--gap", help="Drop criteria whose two loadings differ by less (0.2).")] = (
         None
     )
-    gap: Annotated[float | None, _criteria("--gap", help="Drop if two loadings differ by less (0.2).")] = None
-    communality: Annotated[float | None, _criteria("--communality", help="Drop if less is explained (0.2).")] = None
+    communality: Annotated[
+        float | None, _criteria("--communality", help="Drop criteria of which less is explained (0.2).")
+    ] = None
     promax: Annotated[
         str | None, _criteria("--promax", metavar="r|spss", help="Rotation as in R (default) or in SPSS.")
     ] = None
     flip: Annotated[str | None, _criteria("--flip", metavar="A,B", help="Criteria with reversed poles.")] = None
     scale: Annotated[
-        str | None, _criteria("--scale", metavar="LOW:HIGH", help="For judgments with a column polarity.")
+        str | None, _criteria("--scale", metavar="LOW:HIGH", help="Scale of judgments with a column polarity.")
     ] = None
-    keep_all: Annotated[bool, _criteria("--keep-all", help="Drop nothing.")] = False
+    keep_all: Annotated[bool, _criteria("--keep-all", help="Drop no criterion.")] = False
     target: Annotated[str | None, _errors("--target", metavar="A,B", help="Scores to explain.")] = None
     errors: Annotated[str | None, _errors("--errors", metavar="A,B", help="Error columns or types.")] = None
-    types: Annotated[str | None, _errors("--types", help="Of MQM errors: category (default) or severity.")] = None
+    types: Annotated[str | None, _errors("--types", help="Group MQM errors by category (default) or severity.")] = None
     per_annotator: Annotated[bool, _errors("--per-annotator", help="Slopes of each annotator, too.")] = False
     minimum: Annotated[float | None, _pool("--minimum", help="Drop questions whose mean is below (3.2).")] = None
     spread: Annotated[float | None, _pool("--spread", help="Drop questions whose SD is above (1.2).")] = None
     groups: Annotated[str | None, _groups("--groups", metavar="A,B", help="The two groups, in this order.")] = None
     lower_is_better: Annotated[
-        str | None, _groups("--lower-is-better", metavar="A,B", help="Measures that should fall.")
+        str | None, _groups("--lower-is-better", metavar="A,B", help="Measures where lower is better.")
     ] = None
     equal_variances: Annotated[bool, _groups("--equal-variances", help="Student's t test, not Welch's.")] = False
 
@@ -95,7 +99,7 @@ def run(
     column: ColumnOptions = ColumnOptions(),  # noqa: B008  (frozen)
     level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
     adjust: Annotated[
-        str | None, typer.Option("--adjust", help="For many measures: holm (default), bh, sidak or none.")
+        str | None, typer.Option("--adjust", help="Adjustment for many measures: holm (default), bh, sidak or none.")
     ] = None,
     rule: Annotated[
         str | None, _pool("--rule", help="Drop a question if both fail: and (default), or either: or.")
