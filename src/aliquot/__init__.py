@@ -22,11 +22,14 @@ _PUBLIC = {
     "learn": "aliquot.sampling.learn",
     "select": "aliquot.sampling.select",
     "select_pool": "aliquot.sampling.pool",
+    "Casf": "aliquot.sampling.active",
     "Incremental": "aliquot.sampling.active",
     "Allocator": "aliquot.sampling.allocator",
     "PairAllocator": "aliquot.sampling.pair_allocator",
     "estimate": "aliquot.estimation.estimate",
     "plan": "aliquot.planning.plan",
+    "plan_power": "aliquot.planning.power",
+    "plan_adaptive": "aliquot.planning.adaptive",
     "simulate": "aliquot.simulation.simulate",
     "replay_annotators": "aliquot.simulation.by_annotator",
     "replay_metrics": "aliquot.simulation.metric_quality",
@@ -69,10 +72,12 @@ if TYPE_CHECKING:
     from aliquot.io.load import load, load_all, load_judgments, save
     from aliquot.metric_eval.metrics import metrics
     from aliquot.metric_eval.surface import surface
+    from aliquot.planning.adaptive import plan_adaptive
     from aliquot.planning.plan import plan
+    from aliquot.planning.power import plan_power
     from aliquot.report import datasheet
     from aliquot.report.page import make_report
-    from aliquot.sampling.active import Incremental
+    from aliquot.sampling.active import Casf, Incremental
     from aliquot.sampling.allocator import Allocator
     from aliquot.sampling.learn import learn
     from aliquot.sampling.pair_allocator import PairAllocator
@@ -89,6 +94,7 @@ __all__ = [
     "AliquotWarning",
     "Allocator",
     "Campaign",
+    "Casf",
     "EvalSet",
     "Incremental",
     "Judgments",
@@ -111,6 +117,8 @@ __all__ = [
     "meta",
     "metrics",
     "plan",
+    "plan_adaptive",
+    "plan_power",
     "replay_annotators",
     "replay_metrics",
     "replay_protocols",

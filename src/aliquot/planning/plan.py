@@ -82,10 +82,10 @@ def plan(
 ) -> PowerPlan | PowerTable | CampaignPlan | AdaptivePlan:
     """Plan how many judgments are needed, or what a budget buys.
 
-    Without data (`planning.power.plan_power`): from a difference and a standard deviation to judgments, or from a
+    Without data (`aliquot.plan_power`): from a difference and a standard deviation to judgments, or from a
     budget to the difference it detects. With data, a pilot (some items judged) or a past campaign (all judged): the
     precision that each budget promises, for a random sample and for the recommended method. With `adaptive`
-    (`planning.adaptive.plan_adaptive`): the cells that an adaptive campaign needs.
+    (`aliquot.plan_adaptive`): the cells that an adaptive campaign needs.
 
     Args:
         data: A set with human scores on some or all items; None to plan from numbers alone.
