@@ -12,8 +12,8 @@ from tests.planning.conftest import judged_only
 import aliquot
 from aliquot import Judgments, synthetic
 from aliquot.errors import AliquotError
-from aliquot.planning.adaptive import AdaptivePlan, made_up
-from aliquot.planning.plan_inputs import Pilot, pilot_sample
+from aliquot.planning.adaptive import AdaptivePlan, simulate_scores
+from aliquot.planning.plan_inputs import Pilot, take_pilot
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +61,8 @@ def test_the_same_seed_gives_the_same_plan_on_any_number_of_processes(campaign, 
 def test_a_made_up_campaign_is_like_the_pilot(campaign):
     """Means are draws of what the pilot knows; spread and correlation between systems are those of the judged items."""
     rows = np.random.default_rng(1).choice(90, 60, replace=False)
-    pilot = Pilot(pilot_sample(judged_only(campaign, rows))[0])
-    scores = np.array([made_up(pilot, np.random.default_rng(seed)) for seed in range(40)])
+    pilot = Pilot(take_pilot(judged_only(campaign, rows))[0])
+    scores = np.array([simulate_scores(pilot, np.random.default_rng(seed)) for seed in range(40)])
     means = scores.mean(axis=1)
     assert means.mean(axis=0) == pytest.approx(pilot.truth.mean(axis=0), abs=4 * means.std() / np.sqrt(40))
     real = campaign.human_score()[rows]

@@ -92,11 +92,11 @@ settings_of = st.builds(
 def test_size_difference_and_power_are_inverses(setting, difference, judges):
     rater = judges * setting.spread**2 * (1 - setting.rho**2)
     setting = Setting(**{**vars(setting), "rater": rater})
-    n = setting.size(difference)
+    n = setting.required_items(difference)
     assert n <= setting.items * (1 + 1e-9) or setting.rater > 0
     if n <= 2.01:
         return
-    assert setting.detectable(n) == pytest.approx(difference, rel=1e-4)
+    assert setting.detectable_difference(n) == pytest.approx(difference, rel=1e-4)
     assert setting.power_of(n, difference) == pytest.approx(setting.power, abs=1e-4)
 
 
@@ -104,10 +104,10 @@ def test_size_difference_and_power_are_inverses(setting, difference, judges):
 @given(settings_of, st.floats(0.5, 5.0))
 def test_more_is_never_worse(setting, difference):
     more = Setting(**{**vars(setting), "rho": 0.95})
-    assert more.size(difference) <= setting.size(difference) + 1e-6
+    assert more.required_items(difference) <= setting.required_items(difference) + 1e-6
     larger = Setting(**{**vars(setting), "items": np.inf})
-    assert setting.size(difference) <= larger.size(difference) + 1e-6
-    assert setting.size(2 * difference) <= setting.size(difference) + 1e-6
+    assert setting.required_items(difference) <= larger.required_items(difference) + 1e-6
+    assert setting.required_items(2 * difference) <= setting.required_items(difference) + 1e-6
 
 
 def test_power_by_simulation():
@@ -132,7 +132,7 @@ def test_power_by_simulation():
         judged = gap[rows] + rng.normal(0, sd_judge, (2, n, 2)).mean(axis=0) @ [1, -1]
         slope = np.cov(judged, metric[rows])[0, 1] / metric[rows].var(ddof=1)
         estimate = judged.mean() - slope * (metric[rows].mean() - metric.mean())
-        se = setting.detectable(n) / (ndtri(0.975) + ndtri(0.95))
+        se = setting.detectable_difference(n) / (ndtri(0.975) + ndtri(0.95))
         found += estimate > ndtri(0.975) * se
     assert found / 1500 == pytest.approx(setting.power_of(n, 0.9), abs=0.04)
 
@@ -186,7 +186,9 @@ def test_a_test_set_that_is_too_small_for_noisy_judges():
     assert found.per_system == 200
     assert found.power < 0.95
     assert "not enough" in found.text
-    needed = next(k for k in range(1, 100) if Setting(True, 10.0, rater=80.0, judgments=k, items=200.0).size(1) <= 200)
+    needed = next(
+        k for k in range(1, 100) if Setting(True, 10.0, rater=80.0, judgments=k, items=200.0).required_items(1) <= 200
+    )
     assert any(f"at least {needed} judgments" in note for note in found.notes)
     assert (
         power_plan(difference=1, sd_difference=10, items=200, rater_variance=40, judgments_per_output=needed).power

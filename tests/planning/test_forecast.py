@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aliquot.errors import NameUnknownError, OptionError
 from aliquot.planning import forecast as module
-from aliquot.planning.forecast import BudgetForecast, Point, probabilities, widths
+from aliquot.planning.forecast import BudgetForecast, Point, estimate_probabilities, expected_widths
 from aliquot.planning.plan_inputs import Pilot
 from aliquot.planning.recommendation import parse_goal
 from aliquot.simulation.setup import BASELINE
@@ -34,14 +34,14 @@ def test_the_measures_are_those_of_simulate(m, draws, seed):
     rng = np.random.default_rng(seed)
     truth, estimates = rng.integers(0, 4, m).astype(float), rng.integers(0, 4, (draws, m)).astype(float)
     estimates += rng.normal(0, 1e-3, estimates.shape)  # truths may tie, estimates hardly ever do
-    found = probabilities(looked(truth, estimates))
+    found = estimate_probabilities(looked(truth, estimates))
     assert found.accuracy == pytest.approx(pairwise_accuracy(estimates, truth).mean())
     assert found.best == pytest.approx((rank_of_best(estimates, truth) == 1).mean())
     assert found.ranking == pytest.approx((count_swapped_pairs(estimates, truth) == 0).mean())
 
 
 def test_significance_counts_the_right_way_only():
-    found = probabilities(looked([2.0, 0.0], [[3.0, 0.0], [0.5, 0.0], [-3.0, 0.0], [1.1, 0.0]], half=1.0))
+    found = estimate_probabilities(looked([2.0, 0.0], [[3.0, 0.0], [0.5, 0.0], [-3.0, 0.0], [1.1, 0.0]], half=1.0))
     assert found.pairs == pytest.approx([0.5])
     assert found.accuracy == pytest.approx(0.75)
 
@@ -54,16 +54,16 @@ def test_differences_are_significant_by_the_rule_of_estimate():
     expected = [adjust_p_values(row, "bh") < 0.05 for row in p]
     np.testing.assert_array_equal(rejected_by_bh(p, 0.05), expected)
     # Three equal systems and one far away: a single small p of the six does not count as it would alone.
-    near = probabilities(looked([0.0, 0.1, 0.2, 0.2], [[0.0, 0.1, 0.2, 1.21]], half=1.0))
-    far = probabilities(looked([0.0, 0.1, 0.2, 9.0], [[0.0, 0.1, 0.2, 9.0]], half=1.0))
+    near = estimate_probabilities(looked([0.0, 0.1, 0.2, 0.2], [[0.0, 0.1, 0.2, 1.21]], half=1.0))
+    far = estimate_probabilities(looked([0.0, 0.1, 0.2, 9.0], [[0.0, 0.1, 0.2, 9.0]], half=1.0))
     assert (near.pairs.sum(), far.pairs.sum()) == (0, 3)
 
 
 def test_an_unknown_error_tells_nothing_apart():
     forecast = looked([2.0, 0.0, 1.0], [[2.0, 0.0, 1.0]], half=0.1)
     forecast.pair_half[:, 0, :] = np.nan
-    assert probabilities(forecast).pairs.tolist() == [0.0, 0.0, 1.0]
-    width, of_difference, detects = widths(forecast, 0.5)
+    assert estimate_probabilities(forecast).pairs.tolist() == [0.0, 0.0, 1.0]
+    width, of_difference, detects = expected_widths(forecast, 0.5)
     assert width == pytest.approx(0.2)
     assert of_difference == pytest.approx(0.2)
     assert detects == pytest.approx(0.1)
@@ -71,16 +71,16 @@ def test_an_unknown_error_tells_nothing_apart():
 
 def test_rounding_is_no_difference():
     tied = looked([0.3, 0.1 + 0.2], [[0.1 + 0.2, 0.3]])
-    found = probabilities(tied)
+    found = estimate_probabilities(tied)
     assert (found.accuracy, found.ranking, found.best, found.pairs[0]) == (1.0, 1.0, 1.0, 0.0)
 
 
 def test_blocks_change_nothing(monkeypatch):
     rng = np.random.default_rng(0)
     forecast = looked(rng.normal(size=(50, 5)), rng.normal(size=(50, 5)), half=0.5)
-    whole = probabilities(forecast)
+    whole = estimate_probabilities(forecast)
     monkeypatch.setattr(module, "_BLOCK", 70)
-    parts = probabilities(forecast)
+    parts = estimate_probabilities(forecast)
     assert parts.pairs.tolist() == whole.pairs.tolist()
     assert (parts.accuracy, parts.ranking) == (whole.accuracy, whole.ranking)
 
@@ -108,25 +108,25 @@ def point(items: int, **given: float) -> Point:
 
 def test_goals_find_the_smallest_budget():
     curve = [point(n, accuracy=a, width_difference=w) for n, a, w in ((10, 0.8, 4.0), (20, 0.9, 3.0), (40, 0.95, 2.0))]
-    assert parse_goal("accuracy=0.9").items(curve, 3) == pytest.approx(20)
-    assert 20 < parse_goal("accuracy=0.92").items(curve, 3) < 40
-    assert parse_goal("accuracy=0.5").items(curve, 3) == 10
-    assert parse_goal("accuracy=0.99").items(curve, 3) == np.inf
-    assert parse_goal("width=3").items(curve, 3) == pytest.approx(20)
-    assert parse_goal("width=1").items(curve, 3) == np.inf
-    assert parse_goal("width=3").reached(curve[1], 3)
-    assert not parse_goal("width=3").reached(curve[0], 3)
+    assert parse_goal("accuracy=0.9").smallest_size(curve, 3) == pytest.approx(20)
+    assert 20 < parse_goal("accuracy=0.92").smallest_size(curve, 3) < 40
+    assert parse_goal("accuracy=0.5").smallest_size(curve, 3) == 10
+    assert parse_goal("accuracy=0.99").smallest_size(curve, 3) == np.inf
+    assert parse_goal("width=3").smallest_size(curve, 3) == pytest.approx(20)
+    assert parse_goal("width=1").smallest_size(curve, 3) == np.inf
+    assert parse_goal("width=3").is_reached(curve[1], 3)
+    assert not parse_goal("width=3").is_reached(curve[0], 3)
 
 
 def test_a_dip_of_a_replayed_curve_is_noise():
     curve = [point(n, best=b) for n, b in ((10, 0.5), (20, 0.9), (40, 0.8), (80, 1.0))]
-    assert parse_goal("best=0.85").items(curve, 1) < 20
-    assert parse_goal("best=0.95").items(curve, 1) > 40
+    assert parse_goal("best=0.85").smallest_size(curve, 1) < 20
+    assert parse_goal("best=0.95").smallest_size(curve, 1) > 40
 
 
 def test_a_goal_that_cannot_be_told():
-    assert parse_goal("best=0.5").items([point(10, best=np.nan)], 1) == np.inf
-    assert parse_goal("apart=50%").items([point(10, apart=6.0)], 10) == 10
+    assert parse_goal("best=0.5").smallest_size([point(10, best=np.nan)], 1) == np.inf
+    assert parse_goal("apart=50%").smallest_size([point(10, apart=6.0)], 10) == 10
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_going_on_from_random_items_gives_what_as_many_random_items_give():
     nothing = np.zeros((2, 2))
     for added in (None, np.eye(2)):
         known = known_from(10) if added is None else known_from(10) + added
-        pilot: Any = SimpleNamespace(sample=SimpleNamespace(population=100, n=10), known=known, added=added)
-        assert Pilot._after(pilot, random, 40, known_from(40)) == pytest.approx(known_from(40))
-        assert Pilot._after(pilot, random, 100, nothing) is nothing
-        assert Pilot._after(pilot, other, 40, nothing) is nothing
+        pilot: Any = SimpleNamespace(sample=SimpleNamespace(population=100, n=10), known_covariance=known, added=added)
+        assert Pilot._extended_covariance(pilot, random, 40, known_from(40)) == pytest.approx(known_from(40))
+        assert Pilot._extended_covariance(pilot, random, 100, nothing) is nothing
+        assert Pilot._extended_covariance(pilot, other, 40, nothing) is nothing

@@ -15,7 +15,7 @@ import aliquot
 from aliquot import EvalSet, synthetic
 from aliquot.errors import DataError, NameUnknownError, OptionError
 from aliquot.estimation.estimate_result import Estimates
-from aliquot.planning.plan_inputs import Pilot, pilot_sample
+from aliquot.planning.plan_inputs import Pilot, take_pilot
 from aliquot.planning.result import CampaignPlan
 from aliquot.simulation.setup import resolve_method
 from aliquot.stats.multiple_testing import adjust_p_values
@@ -72,8 +72,8 @@ def test_pilots_foresee_widths_and_accuracy(campaign, replayed):
 @pytest.mark.parametrize("method", ["random", "auto"])
 def test_a_whole_campaign_foreseen_is_the_campaign_replayed(campaign, replayed, method):
     """239 of 240 items judged: the widths of any smaller sample are those of the replays."""
-    pilot = Pilot(pilot_sample(judged_only(campaign, np.arange(1, 240)))[0])
-    future, _ = pilot.foreseen(resolve_method(method, campaign), 72)
+    pilot = Pilot(take_pilot(judged_only(campaign, np.arange(1, 240)))[0])
+    future, _ = pilot.forecast_units(resolve_method(method, campaign), 72)
     width = 2 * stdtrit(future.freedom(), 0.975) * np.sqrt(np.diag(future.covariance)).mean()
     assert width == pytest.approx(replayed.curve(method)[1].width, rel=0.06)
 
@@ -225,9 +225,11 @@ def test_another_test_set_and_any_test_set(pilot):
     larger = planned(pilot, budgets=[60], items=2400).curve("auto")[0]
     endless = planned(pilot, budgets=[60], beyond=True).curve("auto")[0]
     assert here.width < larger.width < endless.width * 1.001
-    sample, _ = pilot_sample(pilot)
+    sample, _ = take_pilot(pilot)
     random = resolve_method("random", pilot)
-    small, large = (Pilot(sample, copies=copies).foreseen(random, 60)[0].covariance[0, 0] for copies in (1.0, 10.0))
+    small, large = (
+        Pilot(sample, copies=copies).forecast_units(random, 60)[0].covariance[0, 0] for copies in (1.0, 10.0)
+    )
     # The pilot's residuals are the same: only 1/n - 1/N differs.
     assert large / small == pytest.approx((1 / 60 - 1 / 2400) / (1 / 60 - 1 / 240), rel=0.02)
     assert np.isnan(endless.share)
@@ -235,8 +237,8 @@ def test_another_test_set_and_any_test_set(pilot):
 
 
 def test_a_new_test_set_is_less_known_than_the_judged_one(pilot):
-    sample, _ = pilot_sample(pilot)
-    here, other, endless = (Pilot(sample, copies=copies).known for copies in (1.0, 2.0, np.inf))
+    sample, _ = take_pilot(pilot)
+    here, other, endless = (Pilot(sample, copies=copies).known_covariance for copies in (1.0, 2.0, np.inf))
     assert np.diag(other)[0] > np.diag(endless)[0] > np.diag(here)[0]
 
 
@@ -345,9 +347,14 @@ def test_the_chance_of_a_pair_is_that_of_its_final_estimate(pilot):
     """From N(d, C) now to a final estimate with variance F: it is N(d, C - F), and must exceed t's bound."""
     data = pilot.keep(systems=["sys2", "sys3"])
     found = planned(data, budgets=[100], draws=20000, target="given")
-    known = Pilot(pilot_sample(data)[0])
-    final = known.forecast(resolve_method("auto", data), 100)
-    spread = known.known[0, 0] + known.known[1, 1] - 2 * known.known[0, 1] - final.pair_se[0, 0, 1] ** 2
+    known = Pilot(take_pilot(data)[0])
+    final = known.forecast_budget(resolve_method("auto", data), 100)
+    spread = (
+        known.known_covariance[0, 0]
+        + known.known_covariance[1, 1]
+        - 2 * known.known_covariance[0, 1]
+        - final.pair_se[0, 0, 1] ** 2
+    )
     gap, bound = found.pairs[0].difference, final.pair_half[0, 0, 1]
     wanted = ndtr((gap - bound) / np.sqrt(spread)) + ndtr((-gap - bound) / np.sqrt(spread))
     # The draws of two systems are not shrunk; the right way round is nearly certain once it is significant.

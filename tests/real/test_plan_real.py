@@ -13,7 +13,7 @@ from tests.real.conftest import load_real
 import aliquot
 from aliquot import AliquotWarning
 from aliquot.cli.main import run
-from aliquot.planning.plan_inputs import Pilot, pilot_sample
+from aliquot.planning.plan_inputs import Pilot, take_pilot
 from aliquot.planning.result import CampaignPlan
 from aliquot.simulation.setup import keep_complete, resolve_method
 
@@ -48,9 +48,9 @@ def test_a_pilot_foresees_the_campaign(name):
         plan = aliquot.plan(part, selection=chosen, budgets="30%", target="given")
         assert isinstance(plan, CampaignPlan)
         accuracies.append(plan.curve("auto")[-1].accuracy - found["auto", "accuracy"])
-        pilot = Pilot(pilot_sample(part, None, chosen)[0])
+        pilot = Pilot(take_pilot(part, None, chosen)[0])
         for method, seen in widths.items():
-            future, _ = pilot.foreseen(resolve_method(method, data), round(0.3 * data.n_items))
+            future, _ = pilot.forecast_units(resolve_method(method, data), round(0.3 * data.n_items))
             width = 2 * stdtrit(future.freedom(), 0.975) * np.sqrt(np.diag(future.covariance)).mean()
             seen.append(width / found[method, "width"])
     for seen in widths.values():

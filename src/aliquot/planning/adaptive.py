@@ -22,9 +22,9 @@ from aliquot.errors import OptionError
 from aliquot.estimation.proxies import select_proxies, standardise_metric
 from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike
 from aliquot.planning.arguments import signature_parts, validate_counts, validate_levels
-from aliquot.planning.plan_inputs import Pilot, PlanInputs, PlanTarget, Runs, combine_plan_data, find_inputs
+from aliquot.planning.plan_inputs import Pilot, PlanInputs, PlanTarget, RunSettings, combine_plan_data, find_plan_inputs
 from aliquot.planning.plan_views import adaptive_views
-from aliquot.planning.recommendation import in_words
+from aliquot.planning.recommendation import format_hours
 from aliquot.sampling.budgets import Times, convert_to_hours, parse_amount, resolve_budget
 from aliquot.simulation.adaptive import AdaptiveRun, run_until_decided
 from aliquot.stats.arrays import FloatArray
@@ -32,7 +32,7 @@ from aliquot.stats.cell_model import CellModel
 from aliquot.validation import one_of
 
 AdaptiveQuestion = Literal["best", "top", "ranking"]
-_FIFTH = 5  # adaptive campaigns are long: a fifth of the replays must do
+_RUN_DIVISOR = 5  # adaptive campaigns are long: a fifth of the replays must do
 _LOOKS = 0.02  # share of the cells between two looks
 _ANSWERS = {"top": "the best system", "best": "the best system", "ranking": "the whole ranking"}
 
@@ -115,14 +115,14 @@ def plan_adaptive(
     arguments["selection"] = source.selection
     parts = signature_parts(plan_adaptive, arguments, mark=("adaptive", "question"))
     validate_counts(replays=replays, draws=draws)
-    runs = Runs(1 - alpha, replays, draws, seed, jobs)
-    inputs = find_inputs(source, times, runs, target=target, past=past)
+    runs = RunSettings(1 - alpha, replays, draws, seed, jobs)
+    inputs = find_plan_inputs(source, times, runs, target=target, past=past)
     one_of("question", question, get_args(AdaptiveQuestion))
     share = share_of_cells(inputs, budget, currency)
-    run_count = max(4, replays // _FIFTH)
+    run_count = max(4, replays // _RUN_DIVISOR)
     policies = list(dict.fromkeys((policy, "uniform")))
     tasks = [(inputs, question, name, share, alpha, [seed, run]) for name in policies for run in range(run_count)]
-    results = run_in_order(_run, tasks, jobs=jobs, progress=resolve_progress(progress, "replaying"))
+    results = run_in_order(_run_campaign, tasks, jobs=jobs, progress=resolve_progress(progress, "replaying"))
     costs = [
         _summarise_runs(inputs, name, results[place * run_count : (place + 1) * run_count])
         for place, name in enumerate(policies)
@@ -134,7 +134,7 @@ def plan_adaptive(
         max_cells,
         run_count,
         "pilot" if isinstance(inputs.basis, Pilot) else "replay",
-        _describe(question, costs, max_cells, inputs),
+        _describe_costs(question, costs, max_cells, inputs),
         (*source.notes, *inputs.notes),
         make_signature("plan", source.original, **parts),
     )
@@ -156,18 +156,18 @@ def share_of_cells(inputs: PlanInputs, budget: float | str | None, currency: str
     return min(1.0, resolve_budget(amount, evalset.n_items, systems=evalset.n_systems).n / evalset.n_items)
 
 
-def _run(task: tuple[PlanInputs, str, str, float, float, list[int]]) -> AdaptiveRun:
+def _run_campaign(task: tuple[PlanInputs, str, str, float, float, list[int]]) -> AdaptiveRun:
     inputs, question, policy, share, alpha, seed = task
     rng = np.random.default_rng(seed)
-    scores = made_up(inputs.basis, rng) if isinstance(inputs.basis, Pilot) else inputs.evalset.human_score()
+    scores = simulate_scores(inputs.basis, rng) if isinstance(inputs.basis, Pilot) else inputs.evalset.human_score()
     options: dict[str, Any] = {"question": question, "policy": policy, "alpha": alpha, "target": "testset"}
     return run_until_decided(inputs.evalset, scores, int(rng.integers(2**31)), options, most=share, looks=_LOOKS)
 
 
-def made_up(pilot: Pilot, rng: np.random.Generator) -> FloatArray:
+def simulate_scores(pilot: Pilot, rng: np.random.Generator) -> FloatArray:
     """Scores of a whole campaign like the pilot: predictions, residuals of judged items, and a draw of the truth."""
     evalset, sample = pilot.evalset, pilot.sample
-    model = _model(evalset)
+    model = _build_cell_model(evalset)
     for place, row in enumerate(sample.rows.tolist()):
         for system in range(evalset.n_systems):
             model.set_score(row, system, float(sample.scores[place, system]))
@@ -184,7 +184,7 @@ def made_up(pilot: Pilot, rng: np.random.Generator) -> FloatArray:
     return made
 
 
-def _model(evalset: EvalSet) -> CellModel:
+def _build_cell_model(evalset: EvalSet) -> CellModel:
     names = select_proxies(evalset, None)
     empty = np.zeros((evalset.n_items, evalset.n_systems, 0))
     return CellModel(np.stack([standardise_metric(evalset, name) for name in names], 2) if names else empty)
@@ -199,22 +199,22 @@ def _summarise_runs(inputs: PlanInputs, policy: str, runs: list[AdaptiveRun]) ->
     return PolicyCost(policy, decided, median, float(np.quantile(cells, 0.9)), hours, inputs.prices.money(hours))
 
 
-def _describe(question: str, costs: list[PolicyCost], most: int, inputs: PlanInputs) -> tuple[str, ...]:
+def _describe_costs(question: str, costs: list[PolicyCost], max_cells: int, inputs: PlanInputs) -> tuple[str, ...]:
     ours, uniform = costs[0], costs[-1]
     what = _ANSWERS[question]
     if ours.decided < 0.5:
-        every = most >= inputs.evalset.n_items * inputs.evalset.n_systems
+        every = max_cells >= inputs.evalset.n_items * inputs.evalset.n_systems
         remedy = "plan several judgments per output" if every else "raise the budget"
         first = (
-            f"With {most} cells an adaptive campaign decides {what} in {ours.decided:.0%} of runs: expect to end "
+            f"With {max_cells} cells an adaptive campaign decides {what} in {ours.decided:.0%} of runs: expect to end "
             f"undecided, or {remedy}."
         )
     else:
-        spent = f", {in_words(ours.hours)} hours" if np.isfinite(ours.hours) else ""
+        spent = f", {format_hours(ours.hours)} hours" if np.isfinite(ours.hours) else ""
         spent += f", {ours.money:.0f} {inputs.prices.currency}" if np.isfinite(ours.money) else ""
         first = (
             f"An adaptive campaign decides {what} after about {ours.cells:.0f} cells{spent} (nine of ten runs: "
-            f"{ours.cells_90:.0f}); {ours.decided:.0%} of runs decide it within {most} cells."
+            f"{ours.cells_90:.0f}); {ours.decided:.0%} of runs decide it within {max_cells} cells."
         )
     second = (
         f"Judging all systems on the same items takes about {uniform.cells:.0f} cells with the same guarantee, "

@@ -103,7 +103,7 @@ class Probabilities:
     pairs: FloatArray
 
 
-def probabilities(forecast: BudgetForecast, alpha: float = 0.05) -> Probabilities:
+def estimate_probabilities(forecast: BudgetForecast, alpha: float = 0.05) -> Probabilities:
     """Count over the draws how often pairs, the best and the whole order are right, and differences significant.
 
     A difference is significant as in `estimate`: two-sided p-values, adjusted over all pairs (Benjamini-Hochberg).
@@ -114,7 +114,7 @@ def probabilities(forecast: BudgetForecast, alpha: float = 0.05) -> Probabilitie
     >>> ones = np.full((1, 2, 2), 1.0)
     >>> seen = np.array([[3.0, 0.0], [0.5, 0.0], [0.0, 0.5]])
     >>> told = BudgetForecast(np.array([[1.0, 0.0]]), seen, ones[0], 2 * ones, 60 * ones, ones, np.ones(1))
-    >>> found = probabilities(told)
+    >>> found = estimate_probabilities(told)
     >>> round(found.accuracy, 3), found.pairs.round(3)
     (0.667, array([0.333]))
     """
@@ -124,17 +124,19 @@ def probabilities(forecast: BudgetForecast, alpha: float = 0.05) -> Probabilitie
     accuracy, right, apart = np.zeros(draws), np.zeros(draws, dtype=bool), np.zeros(len(first))
     for start in range(0, draws, block):
         rows = slice(start, start + block)
-        true, said = (
-            _differences(_rows(forecast.truth, rows), first, second),
-            _differences(forecast.estimates[rows], first, second),
+        true, estimated = (
+            _pair_differences(_slice_rows(forecast.truth, rows), first, second),
+            _pair_differences(forecast.estimates[rows], first, second),
         )
         errors = (forecast.pair_half, forecast.pair_se, forecast.pair_freedom)
-        p = _two_sided_p(said, *(_rows(part, rows)[:, first, second] for part in errors))
+        p = _two_sided_p(estimated, *(_slice_rows(part, rows)[:, first, second] for part in errors))
         significant = rejected_by_bh(p, alpha)
-        true_sign, said_sign = np.sign(true), np.sign(said)
-        accuracy[rows] = 1.0 - np.abs(true_sign - said_sign).mean(axis=1) / 2
-        right[rows] = (true_sign * said_sign >= 0).all(axis=1) & ((said_sign != 0) | (true_sign == 0)).all(axis=1)
-        apart += (significant & (true_sign * said_sign > 0)).sum(axis=0)
+        true_sign, estimated_sign = np.sign(true), np.sign(estimated)
+        accuracy[rows] = 1.0 - np.abs(true_sign - estimated_sign).mean(axis=1) / 2
+        right[rows] = (true_sign * estimated_sign >= 0).all(axis=1) & ((estimated_sign != 0) | (true_sign == 0)).all(
+            axis=1
+        )
+        apart += (significant & (true_sign * estimated_sign > 0)).sum(axis=0)
     error = float(accuracy.std(ddof=1) / np.sqrt(draws)) if draws > 1 else 0.0
     best = 1.0 - min(1.0, forecast.not_best * (1.0 - float(leader_is_best(forecast.estimates, forecast.truth).mean())))
     return Probabilities(float(accuracy.mean()), error, best, float(right.mean()), apart / draws)
@@ -150,11 +152,11 @@ def _two_sided_p(difference: FloatArray, half: FloatArray, se: FloatArray, freed
     return p
 
 
-def _rows(values: FloatArray, rows: slice) -> FloatArray:
+def _slice_rows(values: FloatArray, rows: slice) -> FloatArray:
     return values if len(values) == 1 else values[rows]
 
 
-def _differences(values: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+def _pair_differences(values: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
     """Differences of all pairs, 0 where they are rounding."""
     gaps: FloatArray = values[:, first] - values[:, second]
     noise = 1e-10 * np.abs(values).max(axis=1, keepdims=True, initial=0.0)
@@ -172,16 +174,16 @@ def _are_first(values: FloatArray) -> BoolArray:
     return first
 
 
-def widths(forecast: BudgetForecast, power: float) -> tuple[float, float, float]:
+def expected_widths(forecast: BudgetForecast, power: float) -> tuple[float, float, float]:
     """Mean widths of the intervals of means and of differences, and the difference that is detected with this power."""
     first, second = np.triu_indices(forecast.estimates.shape[1], 1)
     half, se = (part[:, first, second] for part in (forecast.pair_half, forecast.pair_se))
-    return 2 * _mean(forecast.half), 2 * _mean(half), _mean(half + ndtri(power) * se)
+    return 2 * _finite_mean(forecast.half), 2 * _finite_mean(half), _finite_mean(half + ndtri(power) * se)
 
 
-def _mean(values: FloatArray) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else float("nan")
+def _finite_mean(values: FloatArray) -> float:
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else float("nan")
 
 
 # -- Planning from a past campaign: its truth is known, so budgets are replayed (simulate/replay.py) -----------------
@@ -218,13 +220,13 @@ class PastCampaign:
         """Coverage of the intervals."""
         return self.stage.level
 
-    def forecasts(
+    def forecast_budgets(
         self, tasks: Sequence[tuple[ReplayMethod, int]], progress: Progress | None = None
     ) -> list[BudgetForecast]:
         """Replay several methods and numbers of items, in parallel."""
-        return run_in_order(_work, [(method, n, self) for method, n in tasks], jobs=self.jobs, progress=progress)
+        return run_in_order(_replay_task, [(method, n, self) for method, n in tasks], jobs=self.jobs, progress=progress)
 
-    def forecast(self, method: ReplayMethod, n: int) -> BudgetForecast:
+    def forecast_budget(self, method: ReplayMethod, n: int) -> BudgetForecast:
         """Replay one number of items."""
         total = self.evalset.n_items
         share = BudgetPoint(n / total, n / total)
@@ -240,14 +242,20 @@ class PastCampaign:
         return BudgetForecast(self.means[None], estimates, half, pair_half, freedom, pair_se, counts / len(drawn))
 
 
-def _work(task: tuple[ReplayMethod, int, PastCampaign]) -> BudgetForecast:
+def _replay_task(task: tuple[ReplayMethod, int, PastCampaign]) -> BudgetForecast:
     method, n, past = task
-    return past.forecast(method, n)
+    return past.forecast_budget(method, n)
 
 
 def _interval_for_draw(sample: Sample, method: ReplayMethod, level: float) -> tuple[FloatArray, ...]:
     """Estimates, half widths, degrees of freedom and errors of differences, in the order of `BudgetForecast`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
-        found = infer_means(sample, method.estimator)
-    return found.values, found.half_widths(level), found.pair_half_widths(level), found.pair_freedom, found.pair_se
+        inference = infer_means(sample, method.estimator)
+    return (
+        inference.values,
+        inference.half_widths(level),
+        inference.pair_half_widths(level),
+        inference.pair_freedom,
+        inference.pair_se,
+    )

@@ -10,10 +10,17 @@ import numpy as np
 
 from aliquot.errors import OptionError
 from aliquot.metric_eval.measures import find_first_crossings
-from aliquot.planning.forecast import BudgetForecast, PastCampaign, Point, Progress, probabilities, widths
+from aliquot.planning.forecast import (
+    BudgetForecast,
+    PastCampaign,
+    Point,
+    Progress,
+    estimate_probabilities,
+    expected_widths,
+)
 from aliquot.planning.plan_inputs import PlanData, PlanInputs
 from aliquot.planning.recommendation import Goal, recommend
-from aliquot.planning.repeats import Noise, RepeatAdvice, advise_repeats, annotator_noise
+from aliquot.planning.repeats import NoiseVariances, RepeatAdvice, advise_repeats, annotator_noise
 from aliquot.planning.result import CampaignPlan, PairPlan
 from aliquot.sampling.budgets import Amount, count_items, parse_amount
 from aliquot.simulation.setup import BASELINE, ReplayMethod, add_parity_points, parse_budgets, resolve_method
@@ -32,7 +39,7 @@ _REFERENCE = 0.3  # share of the set at which the variance left on an item is ta
 
 
 @dataclass(frozen=True, eq=False)
-class BudgetPromise:
+class BudgetEvaluation:
     """What a budget promises: a point of the curve, and the probability of each pair to be told apart."""
 
     point: Point
@@ -58,24 +65,24 @@ def plan_campaign(
     methods = [resolve_method(name, inputs.evalset) for name in dict.fromkeys((BASELINE, method))]
     if len(methods) < 2:
         raise invalid("method", method, "random is compared with in any case; name another, for instance auto")
-    sizes = _sizes(budgets, inputs)
+    sizes = _list_sizes(budgets, inputs)
     if inputs.judged:  # the curves start from what is judged already
         sizes = {inputs.judged: True} | {n: asked for n, asked in sizes.items() if n > inputs.judged}
     tasks = [(each, n) for each in methods for n in sizes]
-    forecasts = basis.forecasts(tasks, progress)
-    promises = [
-        _promise(inputs, each, n, forecast, asked=sizes[n])
+    forecasts = basis.forecast_budgets(tasks, progress)
+    evaluations = [
+        _evaluate_budget(inputs, each, n, forecast, asked=sizes[n])
         for (each, n), forecast in zip(tasks, forecasts, strict=True)
     ]
-    curves = {each.typed: [row for row in promises if row.point.method == each.typed] for each in methods}
+    curves = {each.typed: [row for row in evaluations if row.point.method == each.typed] for each in methods}
     points = {name: [row.point for row in curve] for name, curve in curves.items()}
     line = points[method]
     if amount is not None and str(budget).strip().startswith("+"):
         amount = _total_amount(inputs, amount, line)
-    n, left = _choose_items(inputs, aim, amount, line)
+    n, leftover = _choose_items(inputs, aim, amount, line)
     if amount is None:
         n = _confirm_goal(inputs, methods[-1], aim, line, n)
-    recommended = {each.typed: _promise(inputs, each, n, basis.forecast(each, n)) for each in methods}
+    recommended = {each.typed: _evaluate_budget(inputs, each, n, basis.forecast_budget(each, n)) for each in methods}
     advice = recommend(
         inputs,
         aim,
@@ -84,13 +91,13 @@ def plan_campaign(
         recommended[BASELINE].point,
         line[0],
         points,
-        leftover=left,
+        leftover=leftover,
         alpha=alpha,
     )
-    repeats, repeat_notes = _advise_repeats(source, inputs, methods[1], n * (1.0 + left), rater_variance)
+    repeats, repeat_notes = _advise_repeats(source, inputs, methods[1], n * (1.0 + leftover), rater_variance)
     return CampaignPlan(
-        points=tuple(row.point for row in promises),
-        pairs=_pairs(inputs, curves, recommended),
+        points=tuple(row.point for row in evaluations),
+        pairs=_plan_pairs(inputs, curves, recommended),
         recommendation=advice,
         repeats=repeats,
         basis="replay" if isinstance(basis, PastCampaign) else "pilot",
@@ -106,14 +113,14 @@ def plan_campaign(
     )
 
 
-def _sizes(budgets: str | Sequence[float | str], inputs: PlanInputs) -> dict[int, bool]:
+def _list_sizes(budgets: str | Sequence[float | str], inputs: PlanInputs) -> dict[int, bool]:
     """Numbers of items, ascending, and whether each was asked for."""
     points = add_parity_points(parse_budgets(budgets, inputs.limit), inputs.limit)
-    found: dict[int, bool] = {}
+    sizes: dict[int, bool] = {}
     for point in points:
         n = max(2, round(point.share * inputs.limit))
-        found[n] = found.get(n, False) or point.asked
-    return dict(sorted(found.items()))
+        sizes[n] = sizes.get(n, False) or point.asked
+    return dict(sorted(sizes.items()))
 
 
 def _total_amount(inputs: PlanInputs, amount: Amount, curve: Sequence[Point]) -> Amount:
@@ -129,11 +136,11 @@ def _total_amount(inputs: PlanInputs, amount: Amount, curve: Sequence[Point]) ->
     return Amount(now.items + _count_affordable(inputs, curve, amount), "items", written)
 
 
-def _promise(
+def _evaluate_budget(
     inputs: PlanInputs, method: ReplayMethod, n: int, forecast: BudgetForecast, *, asked: bool = True
-) -> BudgetPromise:
-    found = probabilities(forecast, 1.0 - inputs.basis.level)
-    width, width_difference, detects = widths(forecast, inputs.power)
+) -> BudgetEvaluation:
+    expected = estimate_probabilities(forecast, 1.0 - inputs.basis.level)
+    width, width_difference, detects = expected_widths(forecast, inputs.power)
     hours = inputs.hours(forecast.expected)
     point = Point(
         method=method.typed,
@@ -145,14 +152,14 @@ def _promise(
         width=width,
         width_difference=width_difference,
         detects=detects,
-        accuracy=found.accuracy,
-        accuracy_error=found.accuracy_error,
-        best=found.best,
-        ranking=found.ranking,
-        apart=float(found.pairs.sum()),
+        accuracy=expected.accuracy,
+        accuracy_error=expected.accuracy_error,
+        best=expected.best,
+        ranking=expected.ranking,
+        apart=float(expected.pairs.sum()),
         asked=asked,
     )
-    return BudgetPromise(point, found.pairs)
+    return BudgetEvaluation(point, expected.pairs)
 
 
 def _choose_items(inputs: PlanInputs, goal: Goal, amount: Amount | None, curve: Sequence[Point]) -> tuple[int, float]:
@@ -161,9 +168,9 @@ def _choose_items(inputs: PlanInputs, goal: Goal, amount: Amount | None, curve: 
     What is left is the part of the budget that is not needed because all items are judged, as a share of their cost.
     """
     if amount is None:
-        wanted = goal.items(curve, inputs.pairs)
+        needed = goal.smallest_size(curve, inputs.pairs)
         least = max(2, inputs.judged)
-        return (inputs.limit if np.isinf(wanted) else int(np.clip(np.ceil(wanted - 1e-9), least, inputs.limit))), 0.0
+        return (inputs.limit if np.isinf(needed) else int(np.clip(np.ceil(needed - 1e-9), least, inputs.limit))), 0.0
     affordable = _count_affordable(inputs, curve, amount)
     if affordable < inputs.judged - 1e-6:
         raise OptionError(
@@ -185,12 +192,12 @@ def _confirm_goal(inputs: PlanInputs, method: ReplayMethod, goal: Goal, curve: S
     """
     points = list(curve)
     for _ in range(_MAX_TRIES):
-        point = _promise(inputs, method, n, inputs.basis.forecast(method, n)).point
-        if n >= inputs.limit or goal.reached(point, inputs.pairs):
+        point = _evaluate_budget(inputs, method, n, inputs.basis.forecast_budget(method, n)).point
+        if n >= inputs.limit or goal.is_reached(point, inputs.pairs):
             return n
         points = sorted([*points, point], key=lambda tried: tried.items)
         n = _choose_items(inputs, goal, None, points)[0]
-    sure = (point.items for point in points if point.items >= n and goal.reached(point, inputs.pairs))
+    sure = (point.items for point in points if point.items >= n and goal.is_reached(point, inputs.pairs))
     return next(sure, inputs.limit)
 
 
@@ -218,8 +225,8 @@ def _count_affordable(inputs: PlanInputs, curve: Sequence[Point], amount: Amount
     return float(np.interp(hours, spent, sizes))
 
 
-def _pairs(
-    inputs: PlanInputs, curves: dict[str, list[BudgetPromise]], recommended: dict[str, BudgetPromise]
+def _plan_pairs(
+    inputs: PlanInputs, curves: dict[str, list[BudgetEvaluation]], recommended: dict[str, BudgetEvaluation]
 ) -> tuple[PairPlan, ...]:
     """Return what each pair needs, the largest difference first."""
     names, means = inputs.evalset.systems, inputs.basis.means
@@ -239,9 +246,9 @@ def _pairs(
     return tuple(sorted(rows, key=lambda row: -row.difference))
 
 
-def _items_for_power(line: Sequence[BudgetPromise], pair: int, power: float) -> float:
-    sizes = np.array([float(one.point.items) for one in line])
-    rising = np.maximum.accumulate(np.array([one.probabilities[pair] for one in line]))
+def _items_for_power(line: Sequence[BudgetEvaluation], pair: int, power: float) -> float:
+    sizes = np.array([float(evaluation.point.items) for evaluation in line])
+    rising = np.maximum.accumulate(np.array([evaluation.probabilities[pair] for evaluation in line]))
     return float(np.ceil(find_first_crossings(sizes, rising, np.array([power]))[0] - 1e-9))
 
 
@@ -259,14 +266,14 @@ def _advise_repeats(
             return None, [_UNKNOWN_NOISE]
         rater, per_output = measured.difference, measured.judgments
     # A design that draws by expected error reduces both parts alike, so the judges' share is computed without it.
-    plain, left = (
+    plain, remaining = (
         _variance_per_item(inputs, resolve_method(f"segments+{method.estimator}", evalset)),
         _variance_per_item(inputs, method),
     )
-    if not min(plain, left) > 0:
+    if not min(plain, remaining) > 0:
         return None, [_NO_DIFFERENCES]
     share = min(1.0, rater / per_output / plain)
-    noise = Noise((1.0 - share) * left, share * left * per_output)
+    noise = NoiseVariances((1.0 - share) * remaining, share * remaining * per_output)
     return advise_repeats(
         noise, items=n, judgments=inputs.per_output, population=inputs.population, **_repeat_costs(inputs)
     ), []
@@ -275,7 +282,7 @@ def _advise_repeats(
 def _variance_per_item(inputs: PlanInputs, method: ReplayMethod) -> float:
     """Variance of a difference that the method leaves on one item: n0 with Var = left (1/n - 1/N)."""
     reference = max(2, round(_REFERENCE * inputs.limit))
-    forecast = inputs.basis.forecast(method, reference)
+    forecast = inputs.basis.forecast_budget(method, reference)
     first, second = np.triu_indices(forecast.estimates.shape[1], 1)
     variance = float(np.nanmean(forecast.pair_se[:, first, second] ** 2))
     return variance / (1.0 / reference - 1.0 / inputs.population)

@@ -13,10 +13,9 @@ from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike
 from aliquot.planning.adaptive import AdaptivePlan, AdaptiveQuestion, plan_adaptive
 from aliquot.planning.arguments import Number, as_numbers, signature_parts, validate_counts, validate_levels
 from aliquot.planning.from_data import plan_campaign
-from aliquot.planning.plan_inputs import PlanTarget, Runs, combine_plan_data, find_inputs
+from aliquot.planning.plan_inputs import PlanTarget, RunSettings, combine_plan_data, find_plan_inputs
 from aliquot.planning.power import PowerPlan, PowerTable, plan_power
-from aliquot.planning.recommendation import DEFAULT as DEFAULT_GOAL
-from aliquot.planning.recommendation import Goal, parse_goal
+from aliquot.planning.recommendation import DEFAULT_GOAL, Goal, parse_goal
 from aliquot.planning.result import CampaignPlan
 from aliquot.sampling.budgets import Times
 from aliquot.simulation.setup import DEFAULT_BUDGETS as BUDGETS
@@ -143,13 +142,13 @@ def plan(
     """
     arguments = dict(locals())
     if data is None:
-        _refuse(FOR_DATA, arguments, "is about data, and there are none: name a file, or leave it out")
-        return _call(plan_power, arguments)
-    _refuse(FOR_NUMBERS, arguments, "is for planning without data: the data show it; leave it out")
+        _refuse_arguments(FOR_DATA, arguments, "is about data, and there are none: name a file, or leave it out")
+        return _call_plan(plan_power, arguments)
+    _refuse_arguments(FOR_NUMBERS, arguments, "is for planning without data: the data show it; leave it out")
     if adaptive:
         why = "is not for adaptive plans, which end when the question is decided; leave it out"
-        _refuse(FOR_CURVES, arguments, why)
-        return _call(plan_adaptive, arguments)
+        _refuse_arguments(FOR_CURVES, arguments, why)
+        return _call_plan(plan_adaptive, arguments)
     validate_levels(alpha, power)
     source = combine_plan_data(
         data, selection=selection, judgments=judgments, human=human, criterion=criterion, target=target
@@ -158,8 +157,8 @@ def plan(
     parts = signature_parts(plan, arguments | {"selection": source.selection})
     validate_counts(items=items, replays=replays, draws=draws, rater_variance=rater_variance)
     aim = _parse_aim(goal, difference)
-    runs = Runs(1 - alpha, replays, draws, seed, jobs)
-    inputs = find_inputs(source, times, runs, target=target, past=past, items=items, beyond=beyond, power=power)
+    runs = RunSettings(1 - alpha, replays, draws, seed, jobs)
+    inputs = find_plan_inputs(source, times, runs, target=target, past=past, items=items, beyond=beyond, power=power)
     return plan_campaign(
         source,
         inputs,
@@ -180,17 +179,17 @@ def _parse_aim(goal: str | None, difference: Number | None) -> Goal:
         return parse_goal(goal or DEFAULT_GOAL)
     if goal is not None:
         raise OptionError(f"`goal={goal}` and `difference` are two goals; give one of them")
-    first, *others = as_numbers("difference", difference)
-    if others:
+    first, *further = as_numbers("difference", difference)
+    if further:
         raise invalid("difference", difference, "with data give one difference")
     return Goal("difference", first)
 
 
-def _refuse(names: Sequence[str], arguments: Mapping[str, Any], why: str) -> None:
+def _refuse_arguments(names: Sequence[str], arguments: Mapping[str, Any], why: str) -> None:
     for name in names:
         if arguments[name] is not None and arguments[name] is not False:
             raise OptionError(f"`{name}` {why}", name)
 
 
-def _call(function: Callable[..., R], arguments: Mapping[str, Any]) -> R:
+def _call_plan(function: Callable[..., R], arguments: Mapping[str, Any]) -> R:
     return function(**{name: arguments[name] for name in inspect.signature(function).parameters})

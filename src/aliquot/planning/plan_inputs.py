@@ -43,12 +43,12 @@ from aliquot.stats.shrinkage import (
 )
 
 PlanTarget = Literal["testset", "given"]
-_THIN = 0.5  # share of the best covered system's items, up to which a system is left out
+_MIN_COVERAGE = 0.5  # share of the best covered system's items, up to which a system is left out
 _PREDICTABLE = ("unordered", "spread")
 
 
 @dataclass(frozen=True)
-class Runs:
+class RunSettings:
     """How a plan is computed.
 
     Attributes:
@@ -106,7 +106,7 @@ def combine_plan_data(
         evalset = use_criterion_score(evalset, criterion, human)
         human = evalset.human
     name = human or evalset.human
-    limited = evalset if chosen is None or name is None else judged_within(evalset, chosen, name)
+    limited = evalset if chosen is None or name is None else mask_unselected(evalset, chosen, name)
     return PlanData(limited, evalset, human, chosen, notes)
 
 
@@ -136,13 +136,13 @@ class Pilot:
     @cached_property
     def fitted(self) -> Fitted:
         """What is known by now, by the recommended estimator."""
-        return self._fit(resolve_method("auto", self.evalset))
+        return self._run_estimator(resolve_method("auto", self.evalset))
 
     @cached_property
     def _fits(self) -> dict[str, Fitted]:
         return {}
 
-    def _fit(self, method: ReplayMethod) -> Fitted:
+    def _run_estimator(self, method: ReplayMethod) -> Fitted:
         """Run the method's estimator on the pilot, once."""
         key = str(method.estimator)
         if key not in self._fits:
@@ -152,14 +152,14 @@ class Pilot:
         return self._fits[key]
 
     @cached_property
-    def known(self) -> FloatArray:
+    def known_covariance(self) -> FloatArray:
         """Covariance of what is known by now about the true means over the planned test set."""
         if self.copies == 1:
             return self._with_target(self.sample.compute_errors(self.fitted).covariance)
         # Other items than the judged ones: no gain from having judged some, and the new set's own spread on top.
-        here = forecast_sample(self._residual(self.fitted), self.weight, 1 / self.weight, self.sample.n, np.inf)
-        there = self.sample.n / (self.copies * self.sample.population) if np.isfinite(self.copies) else 0.0
-        covariance: FloatArray = here.covariance * (1.0 + there)
+        present = forecast_sample(self._residuals(self.fitted), self.weight, 1 / self.weight, self.sample.n, np.inf)
+        share = self.sample.n / (self.copies * self.sample.population) if np.isfinite(self.copies) else 0.0
+        covariance: FloatArray = present.covariance * (1.0 + share)
         return covariance
 
     def _with_target(self, covariance: FloatArray) -> FloatArray:
@@ -174,7 +174,9 @@ class Pilot:
     @cached_property
     def truth(self) -> FloatArray:
         """Draws of the true means."""
-        draws = draw_true_means(self.fitted.values, self.known, self.draws, np.random.default_rng([self.seed, 1]))
+        draws = draw_true_means(
+            self.fitted.values, self.known_covariance, self.draws, np.random.default_rng([self.seed, 1])
+        )
         return draws[:, self.same_as]
 
     @cached_property
@@ -191,14 +193,14 @@ class Pilot:
         """Each system's mean, as far as is known."""
         return self.fitted.values
 
-    def _residual(self, fitted: Fitted) -> FloatArray:
+    def _residuals(self, fitted: Fitted) -> FloatArray:
         """The residuals behind the contributions w (e - mean) / sum w."""
         residual: FloatArray = fitted.z * (self.sample.weight.sum() / self.sample.weight)[:, None]
         return residual
 
-    def foreseen(self, method: ReplayMethod, n: int) -> tuple[Forecast, FloatArray]:
+    def forecast_units(self, method: ReplayMethod, n: int) -> tuple[Forecast, FloatArray]:
         """Units of a future sample of n items, and how often each item of the set is expected in it."""
-        drawn = _draw(self.evalset, method, _same_share(n, self.copies, self.sample.population), self.seed)
+        drawn = _draw_design(self.evalset, method, _same_share_size(n, self.copies, self.sample.population), self.seed)
         chance = drawn.probability
         design = drawn.design
         if chance is None or design.variance not in _PREDICTABLE:
@@ -207,7 +209,7 @@ class Pilot:
                 "replay a past campaign (`past=True`)"
             )
         expected = chance * (n / chance.sum())
-        residual, rows = self._residual(self._fit(method)), self.sample.rows
+        residual, rows = self._residuals(self._run_estimator(method)), self.sample.rows
         future = forecast_sample(residual, self.weight, expected[rows], n, self.copies)
         codes = self.evalset.documents
         if design.variance == "spread" and codes is not None:
@@ -215,36 +217,38 @@ class Pilot:
             future = future.scale_variance(1.0 - rho * (1.0 - min(1.0, design.remainder)))
         return future, expected
 
-    def forecasts(
+    def forecast_budgets(
         self, tasks: Sequence[tuple[ReplayMethod, int]], progress: Progress | None = None
     ) -> list[BudgetForecast]:
         """What several methods and numbers of items will say."""
         del progress  # too quick to tell
-        return [self.forecast(method, n) for method, n in tasks]
+        return [self.forecast_budget(method, n) for method, n in tasks]
 
-    def forecast(self, method: ReplayMethod, n: int) -> BudgetForecast:
+    def forecast_budget(self, method: ReplayMethod, n: int) -> BudgetForecast:
         """What n items will say: those judged and more of the same set, or n of another set."""
         if self.continues and n < self.sample.n + 2:
-            return self._present()
-        future, expected = self.foreseen(method, n)
+            return self._forecast_present()
+        future, expected = self.forecast_units(method, n)
         draws = np.random.default_rng([self.seed, 2]).standard_normal(self.truth.shape)
         if self.continues:
-            covariance = cap_covariance(self._with_target(self._after(method, n, future.covariance)), self.known)
-            estimates = extend_estimates(self.truth, self.means, self.known, covariance, draws)
+            covariance = cap_covariance(
+                self._with_target(self._extended_covariance(method, n, future.covariance)), self.known_covariance
+            )
+            estimates = extend_estimates(self.truth, self.means, self.known_covariance, covariance, draws)
         else:
             covariance = future.covariance
             estimates = self.truth + draws @ covariance_root(covariance).T
         freedom = (future.freedom(), future.pair_freedom())
         if self.continues:  # what the judged items tell of the variances stays known
             freedom = (max(freedom[0], self.now.freedom[0]), np.maximum(freedom[1], self.now.pair_freedom))
-        return self._told(estimates[:, self.same_as], covariance, freedom, expected)
+        return self._budget_forecast(estimates[:, self.same_as], covariance, freedom, expected)
 
     @cached_property
     def now(self) -> Inference:
         """What `estimate` says of the judged items."""
         return infer_means(self.sample, resolve_method("auto", self.evalset).estimator)
 
-    def _after(self, method: ReplayMethod, n: int, covariance: FloatArray) -> FloatArray:
+    def _extended_covariance(self, method: ReplayMethod, n: int, covariance: FloatArray) -> FloatArray:
         """Covariance after n items in all; plain random items and their mean add to what is known by now.
 
         Going from m to n random items of N adds what a sample with 1/g = 1/(1/n - 1/N) - 1/(1/m - 1/N) items would.
@@ -253,26 +257,28 @@ class Pilot:
         if method.typed != BASELINE or n >= total:
             return covariance
         information = 1 / (1 / n - 1 / total) - 1 / (1 / self.sample.n - 1 / total)
-        known = self.known if self.added is None else self.known - self.added
-        return combine_covariances(known, covariance / (1 / n - 1 / total) / information)
+        covariance_now = self.known_covariance if self.added is None else self.known_covariance - self.added
+        return combine_covariances(covariance_now, covariance / (1 / n - 1 / total) / information)
 
-    def _present(self) -> BudgetForecast:
+    def _forecast_present(self) -> BudgetForecast:
         """What the judged items say by now: the estimates are known, the truth is not."""
         expected = np.bincount(self.sample.rows, minlength=self.evalset.n_items).astype(np.float64)
         estimates = np.tile(self.means, (len(self.truth), 1))
-        return self._told(estimates, self.known, (self.now.freedom[0], self.now.pair_freedom), expected)
+        return self._budget_forecast(
+            estimates, self.known_covariance, (self.now.freedom[0], self.now.pair_freedom), expected
+        )
 
     @cached_property
-    def _not_best(self) -> float:
+    def _leader_ratio(self) -> float:
         """Ratio of what `estimate` and the draws here say: the probability that the leader is not a best system."""
         if not self.continues:
             return 1.0
         leaders = self.same_as == self.same_as[int(self.means.argmax())]
-        said = float(p_best(replace(self.now, added=self.added), self.seed)[leaders].sum())
-        drawn = float(leader_is_best(np.tile(self.means, (len(self.truth), 1)), self.truth).mean())
-        return (1.0 - said) / (1.0 - drawn) if drawn < 1 and np.isfinite(said) else 1.0
+        probability = float(p_best(replace(self.now, added=self.added), self.seed)[leaders].sum())
+        share = float(leader_is_best(np.tile(self.means, (len(self.truth), 1)), self.truth).mean())
+        return (1.0 - probability) / (1.0 - share) if share < 1 and np.isfinite(probability) else 1.0
 
-    def _told(
+    def _budget_forecast(
         self, estimates: FloatArray, covariance: FloatArray, freedom: tuple[float, FloatArray], expected: FloatArray
     ) -> BudgetForecast:
         """Widths and errors as `estimate` will give them."""
@@ -287,33 +293,33 @@ class Pilot:
             freedom[1][None],
             pair_se[None],
             expected,
-            self._not_best,
+            self._leader_ratio,
         )
 
     @property
     def uncertainty(self) -> float:
         """Relative standard error of the widths, because a small pilot does not know the spread: 1 / sqrt(2 df)."""
         weight = self.weight
-        here = forecast_sample(self._residual(self.fitted), weight, 1 / weight, self.sample.n, np.inf)
-        return float(1.0 / np.sqrt(2.0 * here.freedom()))
+        present = forecast_sample(self._residuals(self.fitted), weight, 1 / weight, self.sample.n, np.inf)
+        return float(1.0 / np.sqrt(2.0 * present.freedom()))
 
 
-def _draw(evalset: EvalSet, method: ReplayMethod, n: int, seed: int) -> DesignDraw:
-    kind = find_method(method.selector.name)[0]
-    if kind.kind != "design":
+def _draw_design(evalset: EvalSet, method: ReplayMethod, n: int, seed: int) -> DesignDraw:
+    selector = find_method(method.selector.name)[0]
+    if selector.kind != "design":
         return DesignDraw(np.zeros(0, dtype=np.int64), None)
-    drawn: DesignDraw = kind.run(evalset, method.selector.parameters, n=n, rng=np.random.default_rng(seed))
-    return drawn
+    draw: DesignDraw = selector.run(evalset, method.selector.parameters, n=n, rng=np.random.default_rng(seed))
+    return draw
 
 
-def _same_share(n: int, copies: float, population: int) -> int:
+def _same_share_size(n: int, copies: float, population: int) -> int:
     """The size of a sample of the present set that has the same share as n of the planned one."""
     if not np.isfinite(copies):
         return max(2, min(population // 10, n))  # chances far from 1, as if items never ran out
     return int(np.clip(round(n / copies), 2, population))
 
 
-def judged_within(data: EvalSet, selection: Selection | None, human: str) -> EvalSet:
+def mask_unselected(data: EvalSet, selection: Selection | None, human: str) -> EvalSet:
     """The data without what people said of items outside the selection: the estimates do not use it either."""
     data = data.with_human(human)
     if selection is None:
@@ -323,17 +329,19 @@ def judged_within(data: EvalSet, selection: Selection | None, human: str) -> Eva
     if rows.all():
         return data
     scores = np.where(rows[:, None], data.human_score(human), np.nan)
-    made = None if data.judgments is None else data.judgments.keep(items=[item for item in data.ids if item in chosen])
-    return replace(data, judgments=made).with_score(human, scores)
+    judgments = (
+        None if data.judgments is None else data.judgments.keep(items=[item for item in data.ids if item in chosen])
+    )
+    return replace(data, judgments=judgments).with_score(human, scores)
 
 
-def pilot_sample(
+def take_pilot(
     data: EvalSet, human: str | None = None, selection: Selection | None = None
 ) -> tuple[Sample, tuple[str, ...]]:
     """Take the items judged for all systems as the pilot, without systems that hardly anybody judged; say what is left.
 
     >>> import aliquot
-    >>> sample, notes = pilot_sample(aliquot.synthetic(items=40, systems=3, seed=1))
+    >>> sample, notes = take_pilot(aliquot.synthetic(items=40, systems=3, seed=1))
     >>> sample.n, notes
     (40, ())
     """
@@ -346,22 +354,26 @@ def pilot_sample(
             "`human`, or plan without data, with `difference` and `sd`"
         )
     covered = judged.mean(axis=0)
-    thin = [name for name, share in zip(data.systems, covered, strict=True) if share <= _THIN * covered.max()]
-    kept = data.drop(systems=thin) if thin else data
-    if kept.n_systems < 2:
-        raise DataError(f"{data.name}: only {kept.n_systems} system has human scores; a plan compares at least two")
+    thin = [name for name, share in zip(data.systems, covered, strict=True) if share <= _MIN_COVERAGE * covered.max()]
+    covered_data = data.drop(systems=thin) if thin else data
+    if covered_data.n_systems < 2:
+        raise DataError(
+            f"{data.name}: only {covered_data.n_systems} system has human scores; a plan compares at least two"
+        )
     notes = [f"judged on too few items and left out: {', '.join(thin)}"] if thin else []
-    there = np.isfinite(kept.human_score())
-    whole: BoolArray = there.sum(axis=1) == kept.n_systems
-    part = there.any(axis=1) & ~whole
+    is_judged = np.isfinite(covered_data.human_score())
+    is_complete: BoolArray = is_judged.sum(axis=1) == covered_data.n_systems
+    part = is_judged.any(axis=1) & ~is_complete
     if part.any():
         notes.append(f"{int(part.sum())} items judged for some systems only are not used")
-    _require(data, int(whole.sum()))
-    held = kept.with_score(str(kept.human), np.where(whole[:, None], kept.human_score(), np.nan))
+    _require_items(data, int(is_complete.sum()))
+    complete_data = covered_data.with_score(
+        str(covered_data.human), np.where(is_complete[:, None], covered_data.human_score(), np.nan)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
-        sample = judged_sample(held, None, selection)
-    _require(data, sample.n)
+        sample = judged_sample(complete_data, None, selection)
+    _require_items(data, sample.n)
     if sample.pi is None:
         notes.append("the pilot's items were not drawn with known probabilities: it is taken for a random sample")
         sample = replace(sample, pi=np.full(sample.n, sample.n / sample.population), weight=np.ones(sample.n))
@@ -369,7 +381,7 @@ def pilot_sample(
     return sample, tuple(notes)
 
 
-def _require(data: EvalSet, count: int) -> None:
+def _require_items(data: EvalSet, count: int) -> None:
     if count < MIN_PLAN_ITEMS:
         raise DataError(
             f"{data.name}: {count} {'item is' if count == 1 else 'items are'} judged for all systems; a "
@@ -389,8 +401,8 @@ def _require_spread(sample: Sample) -> None:
 
 
 Basis = Pilot | PastCampaign
-_FEW_PAIRS = 12  # ordered pairs of items, as the shrinkage of intracluster_correlation counts them
-_ROUGH = 20  # items below which a pilot is called small
+_MIN_PAIRS = 12  # ordered pairs of items, as the shrinkage of intracluster_correlation counts them
+_SMALL_PILOT = 20  # items below which a pilot is called small
 
 
 @dataclass(frozen=True, eq=False)
@@ -427,10 +439,10 @@ class PlanInputs:
         return self.prices.hours(expected, self.per_output)
 
 
-def find_inputs(
+def find_plan_inputs(
     source: PlanData,
     times: Times,
-    runs: Runs,
+    runs: RunSettings,
     *,
     target: str,
     past: bool = False,
@@ -461,7 +473,7 @@ def find_inputs(
 
 
 def _find_basis(
-    source: PlanData, runs: Runs, *, target: str, past: bool, items: int | None, beyond: bool
+    source: PlanData, runs: RunSettings, *, target: str, past: bool, items: int | None, beyond: bool
 ) -> tuple[Basis, list[str]]:
     data, human, selection = source.evalset, source.human, source.selection
     if data.human is None and human is None:
@@ -469,41 +481,45 @@ def _find_basis(
             f"{data.name}: there are no human scores to plan from; name the score with `human`, or plan "
             "without data, with `difference` and `sd`"
         )
-    other = beyond or items is not None
-    if past and (other or selection is not None):
+    other_items = beyond or items is not None
+    if past and (other_items or selection is not None):
         raise OptionError("`past` replays a finished campaign as it was; leave out `items`, `beyond` and `selection`")
     if past:
-        kept, said = past_population(data, human)
-        return PastCampaign(ReplaySet(kept, level=runs.level), runs.replays, runs.seed, runs.jobs), list(said)
-    sample, notes = pilot_sample(data, human, selection)
-    if sample.n == sample.population and not other:
-        kept, _ = past_population(sample.evalset, None)
-        return PastCampaign(ReplaySet(kept, level=runs.level), runs.replays, runs.seed, runs.jobs), list(notes)
+        past_data, past_notes = past_population(data, human)
+        return PastCampaign(ReplaySet(past_data, level=runs.level), runs.replays, runs.seed, runs.jobs), list(
+            past_notes
+        )
+    sample, notes = take_pilot(data, human, selection)
+    if sample.n == sample.population and not other_items:
+        past_data, _ = past_population(sample.evalset, None)
+        return PastCampaign(ReplaySet(past_data, level=runs.level), runs.replays, runs.seed, runs.jobs), list(notes)
     present = sample.population
     copies = np.inf if beyond else 1.0 if items is None or items == present else items / present
     pilot = Pilot(sample, None, copies, runs.level, runs.draws, runs.seed)
     if pilot.continues and target == "testset":
         name, judged = human or str(data.human), [sample.evalset.ids[row] for row in sample.rows]
-        kept = data.keep(systems=list(pilot.evalset.systems))
-        noise = judging_noise(kept, name, judged)
+        past_data = data.keep(systems=list(pilot.evalset.systems))
+        noise = judging_noise(past_data, name, judged)
         if noise.unbalanced:  # as `estimate` adjusts for severity
-            pilot = replace(pilot, sample=pilot_sample(noise.without_severity(kept, name), name, selection)[0])
+            pilot = replace(pilot, sample=take_pilot(noise.without_severity(past_data, name), name, selection)[0])
         goal = target_variance(pilot.now, target, noise, adjusted=noise.unbalanced)
         pilot = replace(pilot, added=goal.added)
-    return pilot, [*notes, *_pilot_notes(pilot, given=selection is not None)]
+    return pilot, [*notes, *_pilot_notes(pilot, has_selection=selection is not None)]
 
 
-def _pilot_notes(pilot: Pilot, *, given: bool) -> list[str]:
+def _pilot_notes(pilot: Pilot, *, has_selection: bool) -> list[str]:
     sample = pilot.sample
     notes = []
-    if not given and sample.n < sample.population:
+    if not has_selection and sample.n < sample.population:
         notes.append("no selection given: the judged items are taken for a simple random sample")
     if not pilot.continues:
         notes.append("the planned items are taken to be like those of the data")
-    if sample.n < _ROUGH:
-        notes.append(f"a pilot of {sample.n} items is small; {_ROUGH} or more are better")
+    if sample.n < _SMALL_PILOT:
+        notes.append(f"a pilot of {sample.n} items is small; {_SMALL_PILOT} or more are better")
     systems = sample.evalset.systems
-    alike = [f"'{systems[first]}' and '{systems[at]}'" for at, first in enumerate(pilot.same_as) if first != at]
+    alike = [
+        f"'{systems[first]}' and '{systems[system]}'" for system, first in enumerate(pilot.same_as) if first != system
+    ]
     if alike:
         notes.append(
             f"no difference is seen, and none can be planned for: {', '.join(alike)} have the same scores on "
@@ -526,7 +542,7 @@ def _documents_unknown(pilot: Pilot) -> bool:
     codes, rows = pilot.evalset.documents, pilot.sample.rows
     if codes is None or codes.max() + 1 == len(codes):
         return False
-    return expected_cluster_pairs(np.ones(len(rows)), codes[rows]) < _FEW_PAIRS
+    return expected_cluster_pairs(np.ones(len(rows)), codes[rows]) < _MIN_PAIRS
 
 
 def _with_judgments_of(evalset: EvalSet, data: EvalSet) -> EvalSet:

@@ -28,21 +28,23 @@ def campaign_views(plan: CampaignPlan) -> tuple[View, ...]:
     """
     repeats = () if plan.repeats is None else (plan.repeats.text,)
     advice = View("advice", intro=(*plan.recommendation.text[2:], *repeats, _describe_basis(plan)))
-    *others, last = plan.methods
-    curves = (*(_curve(plan, method) for method in others), _curve(plan, last, _LEGEND))
-    return (advice, *curves, _pairs(plan), *repeat_views(plan.repeats))
+    *first, last = plan.methods
+    curves = (*(_curve_view(plan, method) for method in first), _curve_view(plan, last, _LEGEND))
+    return (advice, *curves, _pairs_view(plan), *repeat_views(plan.repeats))
 
 
 def _describe_basis(plan: CampaignPlan) -> str:
     m, pairs = len(plan.systems), len(plan.pairs)
-    whole = "any test set like these data" if math.isinf(plan.population) else f"{plan.population:.0f} items"
+    test_set = "any test set like these data" if math.isinf(plan.population) else f"{plan.population:.0f} items"
     basis = "replayed on" if plan.basis == "replay" else "predicted from"
     people = "" if plan.judgments_per_output == 1 else f", {plan.judgments_per_output:.3g} judgments an output"
     time = f"; {plan.seconds}" if plan.seconds else ""
-    return f"{whole}, {m} systems, {pairs} pair{'s' * (pairs != 1)}{people}; {basis} {plan.judged} judged items{time}"
+    return (
+        f"{test_set}, {m} systems, {pairs} pair{'s' * (pairs != 1)}{people}; {basis} {plan.judged} judged items{time}"
+    )
 
 
-def _curve(plan: CampaignPlan, method: str, caption: str = "") -> View:
+def _curve_view(plan: CampaignPlan, method: str, caption: str = "") -> View:
     points = plan.curve(method)
     hours = [Column("hours", rank=4)] if any(math.isfinite(point.hours) for point in points) else []
     money = [Column(plan.currency, "money", places=0, rank=3)] if any(math.isfinite(p.money) for p in points) else []
@@ -63,7 +65,7 @@ def _curve(plan: CampaignPlan, method: str, caption: str = "") -> View:
     return View(method, points, columns, f"{method}: {plan.stands_for[method]}", caption=caption)
 
 
-def _pairs(plan: CampaignPlan) -> View:
+def _pairs_view(plan: CampaignPlan) -> View:
     columns = [Column("better", "a", "name"), Column("worse", "b", "name"), Column("difference", rank=2)]
     for method in plan.methods:
 

@@ -17,7 +17,7 @@ from aliquot.core.view import View
 from aliquot.errors import OptionError
 from aliquot.planning.arguments import MAX_COUNT, Number, as_numbers, signature_parts, validate_counts, validate_levels
 from aliquot.planning.plan_views import power_views, table_views
-from aliquot.planning.repeats import Noise, RepeatAdvice, advise_repeats
+from aliquot.planning.repeats import NoiseVariances, RepeatAdvice, advise_repeats
 from aliquot.sampling.budgets import Amount, Prices, Times, count_items, parse_amount, plain_prices
 from aliquot.stats.power import (
     paired_detectable,
@@ -124,56 +124,58 @@ class Setting:
     assumed: tuple[str, ...] = ()  # what was taken for granted, in words
 
     @property
-    def noise(self) -> Noise:
+    def noise(self) -> NoiseVariances:
         """What metrics leave of the spread, parted into items and judges."""
-        left = self.spread**2 * (1 - self.rho**2)
-        if self.rater > left * (1 + 1e-12):
+        remaining = self.spread**2 * (1 - self.rho**2)
+        if self.rater > remaining * (1 + 1e-12):
             of = " in a difference" if self.paired else ""
             why = (
                 "leaves nothing for the items"
                 if not self.rho
                 else f"is more than `rho={self.rho:g}` leaves of the variance: metrics cannot predict judges' noise"
             )
-            raise OptionError(f"a rater variance of {self.rater:g}{of}, of {left:g} in all, {why}; it must be smaller")
-        return Noise(max(0.0, left - self.rater), self.rater)
+            raise OptionError(
+                f"a rater variance of {self.rater:g}{of}, of {remaining:g} in all, {why}; it must be smaller"
+            )
+        return NoiseVariances(max(0.0, remaining - self.rater), self.rater)
 
     @property
     def sd(self) -> float:
         """Standard deviation that is left, with all judgments of an output."""
-        return float(np.sqrt(self.noise.of(self.judgments)))
+        return float(np.sqrt(self.noise.variance(self.judgments)))
 
-    def size(self, difference: float) -> float:
+    def required_items(self, difference: float) -> float:
         """Items per system (paired: of all systems), not rounded."""
         kernel = paired_size if self.paired else two_sample_size
-        endless = float(kernel(difference, self.sd, alpha=self.alpha, power=self.power))
-        return 1.0 / (1.0 / endless + self._saved) if endless > 0 else 0.0
+        unlimited = float(kernel(difference, self.sd, alpha=self.alpha, power=self.power))
+        return 1.0 / (1.0 / unlimited + self._saved_by_end) if unlimited > 0 else 0.0
 
-    def detectable(self, n: float) -> float:
+    def detectable_difference(self, n: float) -> float:
         """The difference that n items per system show."""
-        endless = self._endless(n)
-        if np.isinf(endless):
+        unlimited = self._unlimited_items(n)
+        if np.isinf(unlimited):
             return 0.0
         kernel = paired_detectable if self.paired else two_sample_detectable
-        return float(kernel(endless, self.sd, alpha=self.alpha, power=self.power))
+        return float(kernel(unlimited, self.sd, alpha=self.alpha, power=self.power))
 
     def power_of(self, n: float, difference: float) -> float:
         """The power of n items per system for a difference."""
-        endless = self._endless(n)
-        if np.isinf(endless):
+        unlimited = self._unlimited_items(n)
+        if np.isinf(unlimited):
             return 1.0
         kernel = paired_power if self.paired else two_sample_power
-        return float(kernel(endless, difference, self.sd, alpha=self.alpha))
+        return float(kernel(unlimited, difference, self.sd, alpha=self.alpha))
 
     @property
-    def _saved(self) -> float:
+    def _saved_by_end(self) -> float:
         """(A / R) / N: what the end of the test set saves."""
-        whole = self.noise.of(self.judgments)
-        return self.noise.item / whole / self.items if whole > 0 else 0.0
+        total = self.noise.variance(self.judgments)
+        return self.noise.item / total / self.items if total > 0 else 0.0
 
-    def _endless(self, n: float) -> float:
+    def _unlimited_items(self, n: float) -> float:
         """Items without end that are as good as n of these."""
-        rest = 1.0 / n - self._saved
-        return 1.0 / rest if rest > 1e-12 / n else np.inf
+        inverse = 1.0 / n - self._saved_by_end
+        return 1.0 / inverse if inverse > 1e-12 / n else np.inf
 
 
 def plan_power(
@@ -213,7 +215,7 @@ def plan_power(
     if rho is not None:
         between("rho", rho, -1, 1, remedy="a correlation lies between -1 and 1")
     paired = paired or sd_difference is not None or system_correlation is not None
-    spreads = _spreads(sd, sd_difference, system_correlation, paired=paired, table=table)
+    spreads = _read_spreads(sd, sd_difference, system_correlation, paired=paired, table=table)
     setting = Setting(
         paired,
         max(spread for _, spread in spreads),
@@ -224,7 +226,7 @@ def plan_power(
         count,
         alpha,
         power,
-        _assumptions(sd, system_correlation, rho, paired=paired),
+        _list_assumptions(sd, system_correlation, rho, paired=paired),
     )
     differences = None if difference is None else as_numbers("difference", difference)
     if differences and setting.spread / min(differences) > _MAX_SPREADS:
@@ -236,10 +238,10 @@ def plan_power(
         if budget is not None:
             raise OptionError("`budget` is for one standard deviation and difference; leave out `table` and lists")
         return replace(power_table(setting, spreads, differences or list(PAPER_DIFFERENCES)), signature=signed)
-    return replace(_answer(setting, times, differences[0] if differences else None, budget), signature=signed)
+    return replace(_solve(setting, times, differences[0] if differences else None, budget), signature=signed)
 
 
-def _spreads(
+def _read_spreads(
     sd: Number | None, sd_difference: float | None, system_correlation: float | None, *, paired: bool, table: bool
 ) -> list[tuple[float, float]]:
     """Return the standard deviations as given, and those of what is compared.
@@ -265,7 +267,7 @@ def _spreads(
     return [(spread, float(factor * spread)) for spread in as_numbers("sd", sd)]
 
 
-def _assumptions(
+def _list_assumptions(
     sd: Number | None, system_correlation: float | None, rho: float | None, *, paired: bool
 ) -> tuple[str, ...]:
     notes = []
@@ -278,7 +280,7 @@ def _assumptions(
     return tuple(notes)
 
 
-def _answer(setting: Setting, times: Times, difference: float | None, budget: float | str | None) -> PowerPlan:
+def _solve(setting: Setting, times: Times, difference: float | None, budget: float | str | None) -> PowerPlan:
     """Answer the one question that is open: how many judgments, which difference, or which power."""
     prices = plain_prices(times, setting.systems if setting.paired else 1)
     if budget is None:
@@ -287,16 +289,18 @@ def _answer(setting: Setting, times: Times, difference: float | None, budget: fl
                 "nothing to plan for: give `difference` (how many judgments does it take?) or `budget` "
                 "(what does it detect?), or data"
             )
-        size = setting.size(difference)
+        size = setting.required_items(difference)
         if size > setting.items:
-            whole = int(setting.items)
-            return _power_plan("too few", setting, prices, whole, difference, setting.power_of(whole, difference))
+            n_items = int(setting.items)
+            return _power_plan("too few", setting, prices, n_items, difference, setting.power_of(n_items, difference))
         return _power_plan("judgments", setting, prices, _round_up(size, setting), difference, setting.power)
     amount = parse_amount(budget, times.currency)
-    n, left = _count_affordable(setting, prices, amount)
+    n, leftover = _count_affordable(setting, prices, amount)
     if difference is None:
-        return _power_plan("difference", setting, prices, n, setting.detectable(n), setting.power, amount, left)
-    return _power_plan("power", setting, prices, n, difference, setting.power_of(n, difference), amount, left)
+        return _power_plan(
+            "difference", setting, prices, n, setting.detectable_difference(n), setting.power, amount, leftover
+        )
+    return _power_plan("power", setting, prices, n, difference, setting.power_of(n, difference), amount, leftover)
 
 
 def _round_up(n: float, setting: Setting) -> int:
@@ -335,11 +339,11 @@ def _power_plan(
     difference: float,
     power: float,
     amount: Amount | None = None,
-    left: float = 0.0,
+    leftover: float = 0.0,
 ) -> PowerPlan:
     items = n if setting.paired else n * setting.systems
     hours = prices.hours(np.array([float(items)]), setting.judgments)
-    repeats = _repeats(setting, prices, n * (1.0 + left)) if setting.rater > 0 else None
+    repeats = _advise_repeats(setting, prices, n * (1.0 + leftover)) if setting.rater > 0 else None
     plan = PowerPlan(
         question=question,
         difference=difference,
@@ -360,7 +364,7 @@ def _power_plan(
         budget=None if amount is None else amount.written,
         repeats=repeats,
     )
-    return replace(plan, text=_describe_answer(plan), notes=_notes(setting, n, difference, question, left))
+    return replace(plan, text=_describe_answer(plan), notes=_write_notes(setting, n, difference, question, leftover))
 
 
 def _describe_answer(plan: PowerPlan) -> str:
@@ -377,46 +381,48 @@ def _describe_answer(plan: PowerPlan) -> str:
     return f"A budget of {plan.budget} buys {spent}; they detect {difference} with {power}."
 
 
-def _notes(setting: Setting, n: int, difference: float, question: str, left: float) -> tuple[str, ...]:
+def _write_notes(setting: Setting, n: int, difference: float, question: str, leftover: float) -> tuple[str, ...]:
     notes = list(setting.assumed)
     pairs = setting.systems * (setting.systems - 1) // 2
     if pairs > 1:
         corrected = replace(setting, alpha=setting.alpha / pairs)
         if question == "judgments":
-            much = _round_up(corrected.size(difference), setting) * setting.judgments
+            corrected_count = _round_up(corrected.required_items(difference), setting) * setting.judgments
             notes.append(
-                f"alpha holds for one pair; for all {pairs} pairs at once (alpha / {pairs}) it takes {much} "
+                f"alpha holds for one pair; for all {pairs} pairs at once (alpha / {pairs}) it takes {corrected_count} "
                 "judgments per system"
             )
         else:
             notes.append(
                 f"alpha holds for one pair; for all {pairs} pairs at once (alpha / {pairs}) the budget "
-                f"detects {corrected.detectable(n):.3g}"
+                f"detects {corrected.detectable_difference(n):.3g}"
             )
     if question == "too few":
         tried = range(setting.judgments + 1, _MAX_JUDGMENTS)
-        enough = next((k for k in tried if replace(setting, judgments=k).size(difference) <= setting.items), None)
+        enough = next(
+            (k for k in tried if replace(setting, judgments=k).required_items(difference) <= setting.items), None
+        )
         more = f"at least {enough} judgments" if enough else f"more than {_MAX_JUDGMENTS} judgments"
         notes.append(
             f"judges' noise is too large for {setting.items:.0f} items: it takes {more} of each output "
             "(`judgments_per_output`)"
         )
     elif n >= setting.items:
-        rest = "" if left <= 0 else f" {left:.0%} of their cost is left over:"
+        surplus = "" if leftover <= 0 else f" {leftover:.0%} of their cost is left over:"
         notes.append(
-            f"all {setting.items:.0f} items are judged;{rest} from here only more judgments of the same "
+            f"all {setting.items:.0f} items are judged;{surplus} from here only more judgments of the same "
             "outputs help, against the judges' noise"
         )
     return tuple(notes)
 
 
-def _repeats(setting: Setting, prices: Prices, n: float) -> RepeatAdvice:
+def _advise_repeats(setting: Setting, prices: Prices, n: float) -> RepeatAdvice:
     """At the plan's cost; in judgments where times are unknown."""
     seconds = prices.seconds
     cost = {"judgment_cost": 1.0, "new_item_cost": 0.0}
     if seconds is not None:
         cost = {"judgment_cost": float(seconds[0]), "new_item_cost": prices.new_item}
-    noise = setting.noise if setting.paired else Noise(2 * setting.noise.item, 2 * setting.noise.rater)
+    noise = setting.noise if setting.paired else NoiseVariances(2 * setting.noise.item, 2 * setting.noise.rater)
     return advise_repeats(noise, items=n, judgments=setting.judgments, population=setting.items, **cost)
 
 
@@ -427,7 +433,9 @@ def power_table(setting: Setting, spreads: list[tuple[float, float]], difference
     ((32489, 8124),)
     """
     each = setting.systems * setting.judgments
-    rows = [[round(each * replace(setting, spread=spread).size(d)) for d in differences] for _, spread in spreads]
+    rows = [
+        [round(each * replace(setting, spread=spread).required_items(d)) for d in differences] for _, spread in spreads
+    ]
     return PowerTable(
         tuple(sd for sd, _ in spreads),
         tuple(differences),

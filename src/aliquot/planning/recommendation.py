@@ -15,11 +15,11 @@ from aliquot.planning.result import Recommendation
 from aliquot.sampling.budgets import Amount
 from aliquot.simulation.setup import BASELINE
 
-DEFAULT = "accuracy=0.95"
+DEFAULT_GOAL = "accuracy=0.95"
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _Measure:
     """A measure that a goal can be set for: whether it is a probability (0 to 1), how to read it, and how to say it."""
 
     is_probability: bool
@@ -27,13 +27,13 @@ class _Kind:
     words: str
 
 
-_KINDS = {
-    "accuracy": _Kind(True, lambda p, _: p.accuracy, "{0:.0%} of the pairs of systems in the right order"),
-    "best": _Kind(True, lambda p, _: p.best, "the best system found with a probability of {0:.0%}"),
-    "ranking": _Kind(True, lambda p, _: p.ranking, "the whole ranking right with a probability of {0:.0%}"),
-    "apart": _Kind(True, lambda p, pairs: p.apart / pairs, "{0:.0%} of the pairs told apart"),
-    "width": _Kind(False, lambda p, _: p.width_difference, "intervals of differences {0:g} wide"),
-    "difference": _Kind(False, lambda p, _: p.detects, "a difference of {0:g} detected"),
+_MEASURES = {
+    "accuracy": _Measure(True, lambda p, _: p.accuracy, "{0:.0%} of the pairs of systems in the right order"),
+    "best": _Measure(True, lambda p, _: p.best, "the best system found with a probability of {0:.0%}"),
+    "ranking": _Measure(True, lambda p, _: p.ranking, "the whole ranking right with a probability of {0:.0%}"),
+    "apart": _Measure(True, lambda p, pairs: p.apart / pairs, "{0:.0%} of the pairs told apart"),
+    "width": _Measure(False, lambda p, _: p.width_difference, "intervals of differences {0:g} wide"),
+    "difference": _Measure(False, lambda p, _: p.detects, "a difference of {0:g} detected"),
 }
 
 
@@ -47,7 +47,7 @@ class Goal:
     @property
     def words(self) -> str:
         """The goal in words."""
-        return _KINDS[self.kind].words.format(self.target)
+        return _MEASURES[self.kind].words.format(self.target)
 
     @property
     def written(self) -> str:
@@ -57,27 +57,27 @@ class Goal:
     @property
     def threshold(self) -> float:
         """The target, higher is better."""
-        return self.target if _KINDS[self.kind].is_probability else -self.target
+        return self.target if _MEASURES[self.kind].is_probability else -self.target
 
-    def reached(self, point: Point, pairs: int) -> bool:
+    def is_reached(self, point: Point, pairs: int) -> bool:
         """Whether a point reaches it, but for rounding."""
-        return self.value(point, pairs) >= self.threshold - 1e-3 * abs(self.threshold)
+        return self.measure(point, pairs) >= self.threshold - 1e-3 * abs(self.threshold)
 
-    def value(self, point: Point, pairs: int) -> float:
+    def measure(self, point: Point, pairs: int) -> float:
         """Return what a point has of it, higher is better."""
-        value = _KINDS[self.kind].value(point, pairs)
-        return value if _KINDS[self.kind].is_probability else -value
+        value = _MEASURES[self.kind].value(point, pairs)
+        return value if _MEASURES[self.kind].is_probability else -value
 
-    def items(self, points: Sequence[Point], pairs: int, target: float | None = None) -> float:
+    def smallest_size(self, points: Sequence[Point], pairs: int, target: float | None = None) -> float:
         """Smallest number of items that reaches the goal (or another value of it); infinite where none does."""
-        curve = np.array([self.value(point, pairs) for point in points])
-        wanted = self.threshold if target is None else target
+        curve = np.array([self.measure(point, pairs) for point in points])
+        threshold = self.threshold if target is None else target
         rising = np.maximum.accumulate(np.where(np.isfinite(curve), curve, -np.inf))
         sizes = np.array([float(point.items) for point in points])
-        known = np.isfinite(rising)
-        if not known.any():
+        is_finite = np.isfinite(rising)
+        if not is_finite.any():
             return float("inf")
-        return float(find_first_crossings(sizes[known], rising[known], np.array([wanted]))[0])
+        return float(find_first_crossings(sizes[is_finite], rising[is_finite], np.array([threshold]))[0])
 
 
 def parse_goal(text: str) -> Goal:
@@ -87,14 +87,14 @@ def parse_goal(text: str) -> Goal:
     Goal(kind='best', target=0.9)
     """
     name, equals, value = (part.strip() for part in text.partition("="))
-    if name not in _KINDS:
-        raise unknown_name("goal", name, _KINDS, f"write for instance {DEFAULT}")
+    if name not in _MEASURES:
+        raise unknown_name("goal", name, _MEASURES, f"write for instance {DEFAULT_GOAL}")
     try:
         target = float(value.removesuffix("%")) / (100 if value.endswith("%") else 1)
     except ValueError:
-        raise OptionError(f"--goal '{text}': write {name}=VALUE, for instance {DEFAULT}") from None
-    if _KINDS[name].is_probability and not 0 < target <= 1:
-        raise OptionError(f"--goal {text}: choose between 0 and 1, for instance {DEFAULT}")
+        raise OptionError(f"--goal '{text}': write {name}=VALUE, for instance {DEFAULT_GOAL}") from None
+    if _MEASURES[name].is_probability and not 0 < target <= 1:
+        raise OptionError(f"--goal {text}: choose between 0 and 1, for instance {DEFAULT_GOAL}")
     if not equals or not 0 < target < np.inf:
         raise OptionError(f"--goal {text}: must be above 0")
     return Goal(name, target)
@@ -119,15 +119,18 @@ def recommend(
 
     `now` is what the judged items give already, where the plan continues from them.
     """
-    reached = goal.reached(point, inputs.pairs)
+    reached = goal.is_reached(point, inputs.pairs)
     plain = curves[BASELINE]
-    items = float(np.ceil(goal.items(plain, inputs.pairs, goal.value(point, inputs.pairs)) - 1e-9))
-    hours, money = (_at(plain, items, name) for name in ("hours", "money"))
-    do = _continue(inputs, point, now, goal, amount, reached=reached) if inputs.judged else None
-    text = [do or _do(inputs, point, goal, amount, reached=reached), _promise(inputs, point, alpha)]
+    items = float(np.ceil(goal.smallest_size(plain, inputs.pairs, goal.measure(point, inputs.pairs)) - 1e-9))
+    hours, money = (_interpolate(plain, items, name) for name in ("hours", "money"))
+    continuation = _describe_continuation(inputs, point, now, goal, amount, reached=reached) if inputs.judged else None
+    text = [
+        continuation or _describe_plan(inputs, point, goal, amount, reached=reached),
+        _describe_precision(inputs, point, alpha),
+    ]
     if not reached:
-        text.append(_missed(inputs, goal, amount))
-    text.append(_against(inputs, point, items, hours, money))
+        text.append(_describe_miss(inputs, goal, amount))
+    text.append(_compare_with_random(inputs, point, items, hours, money))
     if leftover > 0:
         text.append(
             f"The budget is {leftover:.0%} more than judging all {inputs.limit} items takes; what is left buys "
@@ -140,93 +143,97 @@ def recommend(
     )
 
 
-def _at(curve: Sequence[Point], items: float, name: str) -> float:
+def _interpolate(curve: Sequence[Point], items: float, name: str) -> float:
     """A point's hours or money at a number of items, between the points of the curve; NaN where there is none."""
     if not np.isfinite(items):
         return float("nan")
     return float(np.interp(items, [p.items for p in curve], [getattr(p, name) for p in curve]))
 
 
-def _do(inputs: PlanInputs, point: Point, goal: Goal, amount: Amount | None, *, reached: bool) -> str:
+def _describe_plan(inputs: PlanInputs, point: Point, goal: Goal, amount: Amount | None, *, reached: bool) -> str:
     why = f"For {goal.words}" if reached else "To come closest"
     if amount is not None:
         why = f"With a budget of {amount.written}"
-    whole = point.items >= inputs.population
-    which = f"all {point.items} items" if whole else f"{point.items} of {inputs.limit} items with {point.method}"
+    is_all = point.items >= inputs.population
+    which = f"all {point.items} items" if is_all else f"{point.items} of {inputs.limit} items with {point.method}"
     if np.isinf(inputs.population):
         which = f"{point.items} items with {point.method}"
-    return f"{why}, judge {which}: {_spent(inputs, point.judgments, point.hours, point.money)}."
+    return f"{why}, judge {which}: {_describe_cost(inputs, point.judgments, point.hours, point.money)}."
 
 
-def _continue(inputs: PlanInputs, point: Point, now: Point, goal: Goal, amount: Amount | None, *, reached: bool) -> str:
+def _describe_continuation(
+    inputs: PlanInputs, point: Point, now: Point, goal: Goal, amount: Amount | None, *, reached: bool
+) -> str:
     """What to add to the items that are judged already."""
     more = point.items - inputs.judged
-    here = f"{inputs.judged} of {inputs.limit} items are judged{' for all systems' if inputs.partly else ''}"
+    present = f"{inputs.judged} of {inputs.limit} items are judged{' for all systems' if inputs.partly else ''}"
     if more <= 0:
         enough = f"enough for {goal.words}" if reached else "all that the budget buys"
-        return f"{here}; that is {enough}."
+        return f"{present}; that is {enough}."
     why = f"for {goal.words}" if reached else "to come closest"
     if amount is not None:
         why = f"with a budget of {amount.written}"
-    spent = _spent(inputs, point.judgments - now.judgments, point.hours - now.hours, point.money - now.money)
-    return f"{here}; {why}, judge {more} more with {point.method} ({point.items} in all): {spent}."
+    spent = _describe_cost(inputs, point.judgments - now.judgments, point.hours - now.hours, point.money - now.money)
+    return f"{present}; {why}, judge {more} more with {point.method} ({point.items} in all): {spent}."
 
 
-def _spent(inputs: PlanInputs, judgments: float, hours: float, money: float) -> str:
+def _describe_cost(inputs: PlanInputs, judgments: float, hours: float, money: float) -> str:
     each = f"{inputs.per_output:.3g}"
     parts = [f"{judgments:.0f} judgments{'' if each == '1' else f' ({each} of each output)'}"]
     if np.isfinite(hours):
-        parts.append(f"{in_words(hours)} hours")
+        parts.append(f"{format_hours(hours)} hours")
     if np.isfinite(money):
         parts.append(f"{money:.0f} {inputs.prices.currency}")
     return ", ".join(parts)
 
 
-def in_words(number: float) -> str:
+def format_hours(number: float) -> str:
     """Write a number of hours as people do.
 
-    >>> in_words(0.04), in_words(2.345), in_words(123.4)
+    >>> format_hours(0.04), format_hours(2.345), format_hours(123.4)
     ('0.04', '2.3', '123')
     """
     return f"{number:.0f}" if number >= 100 else f"{number:.1f}" if number >= 1 else f"{number:.2f}"
 
 
-def _promise(inputs: PlanInputs, point: Point, alpha: float) -> str:
+def _describe_precision(inputs: PlanInputs, point: Point, alpha: float) -> str:
     if point.items >= inputs.population:
         return "Then nothing is left to estimate but what other annotators would have said."
     that = "Against these judgments on all items, that" if isinstance(inputs.basis, PastCampaign) else "That"
     return (
         f"{that} is expected to tell apart {point.apart:.0f} of {inputs.pairs} pairs of systems at {1 - alpha:.0%}, to "
-        f"put {_percent(point.accuracy)} of pairs in the right order, and to find the best system with a probability "
-        f"of {_percent(point.best)}; the interval of a difference is {point.width_difference:.3g} wide."
+        f"put {_format_percent(point.accuracy)} of pairs in the right order, and to find the best system with a "
+        f"probability of {_format_percent(point.best)}; the interval of a difference is "
+        f"{point.width_difference:.3g} wide."
     )
 
 
-def _percent(value: float) -> str:
+def _format_percent(value: float) -> str:
     """Write a probability that was computed: never 100%."""
     return f"{value:.0%}" if value < 0.995 else "more than 99%"
 
 
-def _missed(inputs: PlanInputs, goal: Goal, amount: Amount | None) -> str:
+def _describe_miss(inputs: PlanInputs, goal: Goal, amount: Amount | None) -> str:
     if amount is not None:
         return f"It does not reach the goal: {goal.words}."
     return f"The goal, {goal.words}, is not reached by judging all {inputs.limit} items."
 
 
-def _against(inputs: PlanInputs, point: Point, items: float, hours: float, money: float) -> str:
+def _compare_with_random(inputs: PlanInputs, point: Point, items: float, hours: float, money: float) -> str:
     if point.items >= inputs.population:
         return "All items are judged: how they are drawn makes no difference."
     if inputs.judged:
-        return _against_random_items(inputs, point, items)
+        return _compare_with_random_items(inputs, point, items)
     if np.isinf(items):
         return f"A plain random sample does not get as far with all {inputs.limit} items."
     if items <= 1.02 * point.items + 1:
         return f"A plain random sample of {items:.0f} items is as good: {point.method} gains nothing here."
     judgments = items * point.judgments / point.items
-    return f"A plain random sample needs {items:.0f} items for the same: {_spent(inputs, judgments, hours, money)}."
+    cost = _describe_cost(inputs, judgments, hours, money)
+    return f"A plain random sample needs {items:.0f} items for the same: {cost}."
 
 
-def _against_random_items(inputs: PlanInputs, point: Point, items: float) -> str:
+def _compare_with_random_items(inputs: PlanInputs, point: Point, items: float) -> str:
     """What it takes to continue with plain random items."""
     if point.items == inputs.judged:
         return "Nothing more is needed."

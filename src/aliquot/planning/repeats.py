@@ -16,7 +16,7 @@ from aliquot.stats.variance_components import best_repeat_count, list_repeat_cho
 # -- How noisy one judgment of a difference is, from outputs that several people judged ------------------------------
 
 
-_FEWEST = 10  # outputs judged twice that tell how far people differ
+_MIN_OUTPUTS = 10  # outputs judged twice that tell how far people differ
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ def judgments_per_output(data: EvalSet, human: str | None = None) -> float:
     >>> judgments_per_output(aliquot.synthetic(items=20, systems=3, annotators=4, judgments_per_output=3, seed=1))
     3.0
     """
-    behind = _behind(data, human)
+    behind = _find_judgments(data, human)
     if behind is None:
         return 1.0
-    table = _first_turns(behind)
-    return table.height / _outputs(table)
+    table = _keep_first_turns(behind)
+    return table.height / _count_outputs(table)
 
 
 def annotator_noise(data: EvalSet, human: str | None = None) -> AnnotatorNoise | None:
@@ -53,19 +53,19 @@ def annotator_noise(data: EvalSet, human: str | None = None) -> AnnotatorNoise |
     >>> found.outputs, found.matched, found.difference > 0
     (180, True, True)
     """
-    behind = _behind(data, human)
+    behind = _find_judgments(data, human)
     if behind is None:
         return None
-    table = _first_turns(behind)
-    outputs = _outputs(table.filter(pl.len().over("item", "system") > 1))
-    if outputs < _FEWEST:
+    table = _keep_first_turns(behind)
+    outputs = _count_outputs(table.filter(pl.len().over("item", "system") > 1))
+    if outputs < _MIN_OUTPUTS:
         return None
     within = variance_components(group_codes(table, ["item", "system"]), table["value"].to_numpy(), replicates=1).within
     noise, matched = difference_noise(table, within)
-    return AnnotatorNoise(noise * behind.slope**2, table.height / _outputs(table), outputs, matched)
+    return AnnotatorNoise(noise * behind.slope**2, table.height / _count_outputs(table), outputs, matched)
 
 
-def _behind(data: EvalSet, human: str | None) -> ScoreJudgments | None:
+def _find_judgments(data: EvalSet, human: str | None) -> ScoreJudgments | None:
     name = human or data.human
     try:
         return None if name is None else find_score_judgments(data, name)
@@ -73,31 +73,31 @@ def _behind(data: EvalSet, human: str | None) -> ScoreJudgments | None:
         return None
 
 
-def _first_turns(behind: ScoreJudgments) -> pl.DataFrame:
+def _keep_first_turns(behind: ScoreJudgments) -> pl.DataFrame:
     """One judgment of each person: what one says twice is not what two people say."""
     return behind.table.filter((pl.col("turn") == 0) | pl.col("annotator").is_null())
 
 
-def _outputs(table: pl.DataFrame) -> int:
+def _count_outputs(table: pl.DataFrame) -> int:
     return table.select("item", "system").n_unique()
 
 
 # -- How many judgments of the same output are worth paying for, in rows and in words --------------------------------
 
 
-_SHOWN = 5
-_SAME = 1.01  # variances that differ by less are no reason to judge an output once more
+_MAX_ROWS = 5
+_SAME_VARIANCE = 1.01  # variances that differ by less are no reason to judge an output once more
 
 
 @dataclass(frozen=True)
-class Noise:
+class NoiseVariances:
     """Variances of what is compared (of a difference, where systems are judged on the same items), for one item."""
 
     item: float  # what judging more items averages out, and nothing else does
     rater: float  # the judges' part, for one judgment of each output
     source: str = ""  # where the judges' part comes from, in words
 
-    def of(self, judgments: float) -> float:
+    def variance(self, judgments: float) -> float:
         """Variance on one item with so many judgments of each output."""
         return self.item + self.rater / judgments
 
@@ -122,7 +122,13 @@ class RepeatAdvice:
 
 
 def advise_repeats(
-    noise: Noise, *, items: float, judgments: float, population: float, judgment_cost: float, new_item_cost: float
+    noise: NoiseVariances,
+    *,
+    items: float,
+    judgments: float,
+    population: float,
+    judgment_cost: float,
+    new_item_cost: float,
 ) -> RepeatAdvice:
     """Compare 1, 2, ... judgments of each output at the cost of `items` items with `judgments` of each.
 
@@ -134,28 +140,28 @@ def advise_repeats(
         judgment_cost: of judging all outputs of an item once.
         new_item_cost: what an item costs apart from that.
 
-    >>> noise = Noise(item=4.0, rater=9.0)
+    >>> noise = NoiseVariances(item=4.0, rater=9.0)
     >>> advice = advise_repeats(noise, items=100, judgments=1, population=1000, judgment_cost=1, new_item_cost=4)
     >>> advice.formula, [row.judgments_per_output for row in advice.rows if row.best]
     (3.0, [3])
     """
     budget = items * (new_item_cost + judgments * judgment_cost)
-    found = list_repeat_choices(noise.item, noise.rater, new_item_cost, judgment_cost, budget, population)
-    least = min(choice.variance for choice in found)
-    best = next(choice for choice in found if choice.variance <= _SAME * least)
+    choices = list_repeat_choices(noise.item, noise.rater, new_item_cost, judgment_cost, budget, population)
+    min_variance = min(choice.variance for choice in choices)
+    best = next(choice for choice in choices if choice.variance <= _SAME_VARIANCE * min_variance)
     rows = tuple(
         RepeatRow(choice.judgments, choice.items, float(np.sqrt(choice.variance)), choice is best)
-        for choice in found
-        if choice.judgments <= max(_SHOWN, best.judgments + 1)
+        for choice in choices
+        if choice.judgments <= max(_MAX_ROWS, best.judgments + 1)
     )
     formula = best_repeat_count(noise.item, noise.rater, new_item_cost, judgment_cost)
-    return RepeatAdvice(rows, formula, _words(rows, population, new_item_cost))
+    return RepeatAdvice(rows, formula, _describe_rows(rows, population, new_item_cost))
 
 
-def _words(rows: tuple[RepeatRow, ...], population: float, new_item_cost: float) -> str:
-    at = next(place for place, row in enumerate(rows) if row.best)
-    best, first = rows[at], rows[0]
-    if at == 0:
+def _describe_rows(rows: tuple[RepeatRow, ...], population: float, new_item_cost: float) -> str:
+    index = next(place for place, row in enumerate(rows) if row.best)
+    best, first = rows[index], rows[0]
+    if index == 0:
         if len(rows) == 1:
             return "One judgment of each output; the budget allows no second."
         if best.se == 0:  # all items are judged, and there is no annotator noise

@@ -91,7 +91,7 @@ class CampaignPlan(Result):
         """Return one row for each method and budget asked for, or for each pair besides."""
         if table == "pairs":
             return self.pairs_frame()
-        return pl.DataFrame([_row(point) for point in self.points if point.asked])
+        return pl.DataFrame([_point_row(point) for point in self.points if point.asked])
 
     def pairs_frame(self) -> pl.DataFrame:
         """One row for each pair, method and budget asked for."""
@@ -118,10 +118,10 @@ class CampaignPlan(Result):
         advice = self.recommendation
         return {
             **self.fields_without("points"),
-            "recommendation": {**vars(advice), "point": _row(advice.point), "random": _row(advice.random)},
-            "curve": [_row(point) for point in self.points if point.asked],
+            "recommendation": {**vars(advice), "point": _point_row(advice.point), "random": _point_row(advice.random)},
+            "curve": [_point_row(point) for point in self.points if point.asked],
         }
 
 
-def _row(point: Point) -> dict[str, Any]:
+def _point_row(point: Point) -> dict[str, Any]:
     return {name: value for name, value in vars(point).items() if name != "asked"}

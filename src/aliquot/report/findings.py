@@ -35,7 +35,7 @@ from aliquot.io.inputs import as_evalset, as_judgments, as_selection
 from aliquot.io.load import detect_format
 from aliquot.metric_eval.metrics import MetricReport, metrics
 from aliquot.planning.plan import plan
-from aliquot.planning.plan_inputs import judged_within
+from aliquot.planning.plan_inputs import mask_unselected
 from aliquot.planning.result import CampaignPlan
 from aliquot.report import datasheet
 from aliquot.report.datasheet import Datasheet
@@ -248,7 +248,7 @@ def _keep_judged(
     human = options.human or data.human
     if human is None:
         raise DataError(f"{data.name}: there is no human score; name it with `human`")
-    return judged_within(data, selection, human), human
+    return mask_unselected(data, selection, human), human
 
 
 def _find_judgments(data: EvalSet, human: str) -> Judgments | None:
