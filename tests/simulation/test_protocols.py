@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 
 from aliquot import EvalSet
@@ -201,3 +203,10 @@ def test_slips(sets, options, error, message):
         replay_protocols(sets, **options)
     with pytest.raises(DataError, match="no score to rank systems by"):
         replay_protocols([])
+
+
+def test_a_draw_without_any_document_is_a_change_of_the_ranking(campaign):
+    data = campaign(items=40)
+    halves = pl.Series("document", ["first"] * 20 + ["second"] * 20)
+    study = replay_protocols(replace(data, items=data.items.with_columns(halves)), "10%", scores=["human"], runs=2)
+    assert {row.worst for row in study.rows if row.protocol == "documents"} == {1}

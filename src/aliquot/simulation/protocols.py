@@ -304,12 +304,14 @@ def _list_protocols(evalset: EvalSet) -> tuple[str, ...]:
 def _ranking_changes(stage: ReplaySet, protocol: str, point: BudgetPoint, seed: list[int]) -> bool:
     """Whether any two systems change places; a sample without a system's score cannot rank it, which is a change."""
     chosen = draw_items(stage, resolve_method(protocol, stage.evalset), point, np.random.default_rng(seed))
+    if not len(chosen.rows):  # no whole document is within the budget
+        return True
     scores = stage.scores[chosen.rows]
     if chosen.systems is not None:
         asked = np.array([[name in names for name in stage.evalset.systems] for names in chosen.systems])
         scores = np.where(asked, scores, np.nan)
     judged = np.isfinite(scores).sum(axis=0)
-    if not len(scores) or (judged == 0).any():
+    if (judged == 0).any():
         return True
     means = np.nansum(scores, axis=0) / judged
     return bool(count_swapped_pairs(means[None], stage.truth.means)[0] > 0)
