@@ -112,6 +112,12 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\s-]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
 
 
+def test_files_named_in_the_text_exist():
+    for page in PAGES:
+        for name in re.findall(r"`([a-z_]+(?:/[a-z_]+)+\.(?:py|toml))`", page.read_text()):
+            assert (ROOT / name).exists() or (ROOT / "src" / "aliquot" / name).exists(), f"{page.name} names {name}"
+
+
 def test_every_page_has_its_place_in_the_navigation():
     listed = re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2])
     notebooks = [f"notebooks/{path.stem}.md" for path in (DOCS / "notebooks").glob("*.ipynb")]  # made for the site
