@@ -17,7 +17,7 @@ _PUBLIC = {
     "load": "aliquot.io.load",
     "load_all": "aliquot.io.load",
     "load_judgments": "aliquot.io.load",
-    "save": "aliquot.io.load",
+    "save": "aliquot.io.save",
     "synthetic": "aliquot.core.synthetic",
     "learn": "aliquot.sampling.learn",
     "select": "aliquot.sampling.select",
@@ -69,7 +69,8 @@ if TYPE_CHECKING:
     from aliquot.estimation.estimate import estimate
     from aliquot.estimation.monitor import Monitor
     from aliquot.estimation.sequential import sequential
-    from aliquot.io.load import load, load_all, load_judgments, save
+    from aliquot.io.load import load, load_all, load_judgments
+    from aliquot.io.save import save
     from aliquot.metric_eval.metrics import metrics
     from aliquot.metric_eval.surface import surface
     from aliquot.planning.adaptive import plan_adaptive

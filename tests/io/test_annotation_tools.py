@@ -13,10 +13,10 @@ from tests.io import exports
 import aliquot
 from aliquot.core.columns import decode_column
 from aliquot.errors import AliquotError, FormatError, OptionError
+from aliquot.io.format_detection import detect_format
 from aliquot.io.formats import appraise
 from aliquot.io.formats.answers import parse_number, read_key, read_span
 from aliquot.io.formats.appraise import parse_literal
-from aliquot.io.load import detect_format
 
 FILES = exports.files()
 CONTROLS = 1  # of Appraise

@@ -14,9 +14,9 @@ import pytest
 
 from aliquot import AliquotError, AliquotWarning, EvalSet, load, load_all, save, synthetic
 from aliquot.errors import FormatError, OutputError
+from aliquot.io.format_detection import detect_format
 from aliquot.io.formats.mqm import MQMWeights
 from aliquot.io.formats.table_files import parse_csv
-from aliquot.io.load import detect_format
 
 NAN = float("nan")
 

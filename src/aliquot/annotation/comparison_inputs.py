@@ -13,9 +13,10 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import FormatError, OptionError
 from aliquot.io.files import read_bytes
+from aliquot.io.format_detection import detect_format
 from aliquot.io.formats import campaign, campaign_database, items, tables
 from aliquot.io.formats.table_files import Table, read_frame, to_polars
-from aliquot.io.load import detect_format, load
+from aliquot.io.load import load
 
 Data = EvalSet | Judgments | pl.DataFrame
 Source = Data | str | Path | Table

@@ -12,7 +12,7 @@ from aliquot.annotation.clean import Cleaned, clean
 from aliquot.cli import ALL_ROWS, common, options, render
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import OptionError, OutputError
-from aliquot.io.load import save
+from aliquot.io.save import save
 from aliquot.io.writing import resolve_ending
 
 _step = partial(typer.Option, rich_help_panel="Steps")

@@ -11,7 +11,7 @@ import typer
 from aliquot.annotation.combine import combine
 from aliquot.cli import common, options, render
 from aliquot.io.formats import tables
-from aliquot.io.load import save
+from aliquot.io.save import save
 
 _how = partial(typer.Option, rich_help_panel="How to combine")
 

@@ -11,7 +11,7 @@ import typer
 from aliquot.cli import common, options, render
 from aliquot.errors import OptionError
 from aliquot.io.formats import mtme
-from aliquot.io.load import save
+from aliquot.io.save import save
 
 
 def run(

@@ -1,15 +1,13 @@
-"""Load data and judgments of any readable format, detected by content, and save them."""
+"""Load data and judgments of any readable format, detected by content."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import msgspec
 import numpy as np
 import polars as pl
 
@@ -18,7 +16,8 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import DataError, FormatError, NameUnknownError, OptionError, quoted, unknown_name
 from aliquot.io import download as catalog
-from aliquot.io.files import STDIN, decode_text, first_character, read_bytes, refuse_utf16, require_readable
+from aliquot.io.files import STDIN, read_bytes, require_readable
+from aliquot.io.format_detection import build_parquet_error, detect_format, is_item_table
 from aliquot.io.formats import (
     annotation_tools,
     appraise,
@@ -37,16 +36,13 @@ from aliquot.io.formats.answers import Key, apply_key, read_key
 from aliquot.io.formats.table_columns import Absent
 from aliquot.io.formats.table_files import (
     PARQUET_MAGIC,
-    ZIP_MAGIC,
     Table,
-    is_table_record,
     read_frame,
     stack_tables,
     to_polars,
 )
 from aliquot.io.formats.tables import TableOptions, Wide
 from aliquot.io.parquet_seal import PARQUET_ERRORS, require_intact, silence_panics
-from aliquot.io.writing import resolve_ending
 from aliquot.validation import invalid, one_of
 
 Format = Literal[
@@ -65,8 +61,6 @@ Format = Literal[
     "argilla",
 ]
 FORMATS: tuple[Format, ...] = get_args(Format)
-LongTable = Literal["scores", "judgments"]
-"""What a long table holds, one row for each."""
 
 JudgmentSource = str | Path | EvalSet | Judgments | Table
 
@@ -326,7 +320,7 @@ def _read_source(path: Path | str, options: _LoadOptions, key: Key | None) -> Ev
     raw = read_bytes(path)
     require_intact(raw, path)
     kind = options.format or detect_format(raw, path)
-    if kind == "table" or (raw.startswith(PARQUET_MAGIC) and not _is_item_table(raw, path)):
+    if kind == "table" or (raw.startswith(PARQUET_MAGIC) and not is_item_table(raw, path)):
         return tables.from_table(_apply_key(read_frame(raw, path), str(path), key), str(path), options.table)
     if kind in ("pearmut", "appraise", *annotation_tools.TOOLS):
         reader = {"pearmut": pearmut.read, "appraise": appraise.read}.get(kind, annotation_tools.read)
@@ -373,76 +367,10 @@ def _read_parquet(raw: bytes, path: Path | str, options: _LoadOptions) -> EvalSe
         with silence_panics():
             evalset = parquet.read(raw, path)
     except PARQUET_ERRORS as error:
-        raise _build_parquet_error(path, error) from None
+        raise build_parquet_error(path, error) from None
     if not evalset.systems and not options.sources_only:
         raise FormatError(f"{path}: no item has a system (columns 'tgt' and 'scores' are absent); add one of them")
     return evalset
-
-
-def _is_item_table(raw: bytes, path: Path | str) -> bool:
-    try:
-        with silence_panics():
-            return parquet.is_item_table(raw)
-    except PARQUET_ERRORS as error:
-        raise _build_parquet_error(path, error) from None
-
-
-def _build_parquet_error(path: Path | str, error: Exception) -> FormatError:
-    return FormatError(f"{path}: unreadable Parquet ({(str(error).splitlines() or ['damaged'])[0]}); copy it again")
-
-
-def detect_format(raw: bytes, path: Path | str = "data") -> str:
-    r"""Return the format of a file's content.
-
-    >>> detect_format(b'{"i": 0, "scores": {}}'), detect_format(b"item,system,metric,value\n")
-    ('items', 'table')
-    """
-    if not raw or raw.isspace():
-        raise FormatError(f"{path}: the file is empty; it should hold items, scores or judgments")
-    if raw.startswith(PARQUET_MAGIC):
-        return "items" if _is_item_table(raw, path) else "table"
-    if raw.startswith(ZIP_MAGIC):
-        return "table"
-    if raw.startswith(campaign_database.MAGIC):
-        raise FormatError(f"{path}: a campaign is read from its file, not from a stream; name the file")
-    refuse_utf16(raw, path)
-    start = first_character(raw)
-    if start in (b"[", b"{"):
-        return _detect_json_format(_decode_first_object(raw))
-    header = decode_text(raw[: raw.find(b"\n") if b"\n" in raw else len(raw)], path).strip("\r")
-    if "\t" in header and mqm.looks_like(header.split("\t")):
-        return "mqm"
-    if appraise.looks_like_row(header):
-        return "appraise"
-    if any(separator in header for separator in "\t,;"):
-        return annotation_tools.detect_header_tool(header.split("\t" if "\t" in header else ",")) or "table"
-    raise FormatError(
-        f"{path} line 1: neither a JSON object nor a table header: '{header[:60]}'; "
-        "see docs/formats.md for what can be read, or name it with `format`"
-    )
-
-
-def _detect_json_format(fields: dict[str, Any]) -> str:
-    for name, reader in (("summeval", summeval), ("pearmut", pearmut), ("appraise", appraise)):
-        if reader.looks_like(fields):
-            return name
-    return annotation_tools.detect_tool(fields) or ("table" if is_table_record(fields) else "items")
-
-
-def _decode_first_object(raw: bytes) -> dict[str, Any]:
-    """Decode the first JSON object of JSON lines or an array; empty if it is not valid."""
-    text = raw[: 1 << 24].lstrip()
-    if text[:1] == b"{" and b"\n" not in text:
-        text = raw.lstrip()  # one object, which may be longer
-    try:
-        if text[:1] == b"[" or text.split(b"\n", 1)[0].rstrip()[-1:] != b"}":  # an array, or an object of many lines
-            start = text.removeprefix(b"[").lstrip()
-            first, _ = json.JSONDecoder().raw_decode(start.decode("utf-8", "ignore"))
-        else:
-            first = msgspec.json.decode(text.split(b"\n", 1)[0])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
-        return {}  # the reader explains what is wrong
-    return first if isinstance(first, dict) else {}
 
 
 # -- flipping and naming the human score ---------------------------------------------------------------------------
@@ -486,36 +414,3 @@ def _set_human(evalset: EvalSet, human: str | None) -> EvalSet:
             raise unknown_name("score", human, evalset.scores, "name it with `human`")
         return evalset.with_human(human)
     return evalset if evalset.human is not None else evalset.with_human(guess_human_score(evalset.scores))
-
-
-def save(evalset: EvalSet | Table, path: str | Path, *, what: LongTable = "scores", pair: str | None = None) -> None:
-    """Save by the path's ending: .jsonl(.gz) and .parquet keep everything; .csv and .tsv a long table.
-
-    A path without ending becomes an mt-metrics-eval folder; standard output ("-") gets item JSON lines, or the table of
-    judgments. `what` chooses the long table: scores or judgments. A Polars or pandas table is read as `load` reads it.
-    """
-    evalset = evalset if isinstance(evalset, EvalSet) else load(evalset)
-    name = resolve_ending(path, ".csv" if what == "judgments" else ".jsonl").removesuffix(".gz")
-    if name.endswith((".jsonl", ".json", ".ndjson")):
-        items.write(evalset, path)
-    elif name.endswith(".parquet"):
-        parquet.write(evalset, path)
-    elif name.endswith((".csv", ".tsv")):
-        tables.write(_build_long_table(evalset, what), path)
-    elif not Path(path).suffix:
-        named = pair is not None or "/" in evalset.name  # as in "wmt23/en-de"
-        mtme.write(evalset, Path(path), pair or Path(evalset.name).name or "xx-yy", alone=not named)
-    else:
-        raise OptionError(
-            f"{path}: unknown ending; use .jsonl, .jsonl.gz or .parquet (everything), .csv or .tsv (a long table)"
-        )
-
-
-def _build_long_table(evalset: EvalSet, what: LongTable) -> pl.DataFrame:
-    if one_of("what", what, get_args(LongTable)) == "scores":
-        if not evalset.scores:
-            raise OptionError(f"{evalset.name}: there are no scores to write; .jsonl and .parquet keep everything else")
-        return tables.build_long_scores(evalset)
-    if evalset.judgments is None:
-        raise OptionError(f"{evalset.name}: there are no judgments to write; leave `what` out for scores")
-    return evalset.judgments.table

@@ -30,9 +30,9 @@ from aliquot.estimation.estimate import estimate
 from aliquot.estimation.estimate_result import Estimates
 from aliquot.estimation.inputs import Mismatch, attach_judgments, select_criterion, use_criterion_score, warn_left_out
 from aliquot.io.files import read_bytes
+from aliquot.io.format_detection import detect_format
 from aliquot.io.formats.table_files import read_frame, stack_tables, to_polars
 from aliquot.io.inputs import as_evalset, as_judgments, as_selection
-from aliquot.io.load import detect_format
 from aliquot.metric_eval.metrics import MetricReport, metrics
 from aliquot.planning.plan import plan
 from aliquot.planning.plan_inputs import mask_unselected

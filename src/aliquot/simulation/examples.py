@@ -20,8 +20,8 @@ from aliquot.core.judgments import Judgments
 from aliquot.core.synthetic import synthetic
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats import tables
-from aliquot.io.load import save
 from aliquot.io.overwrite import register_output
+from aliquot.io.save import save
 from aliquot.io.writing import is_stream, require_parent_folder, write_bytes
 from aliquot.sampling.select import select
 

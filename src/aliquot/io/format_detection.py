@@ -1,0 +1,83 @@
+"""Which format a file's content has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from aliquot.errors import FormatError
+from aliquot.io.files import decode_text, first_character, refuse_utf16
+from aliquot.io.formats import annotation_tools, appraise, campaign_database, mqm, parquet, pearmut, summeval
+from aliquot.io.formats.table_files import PARQUET_MAGIC, ZIP_MAGIC, is_table_record
+from aliquot.io.parquet_seal import PARQUET_ERRORS, silence_panics
+
+
+def detect_format(raw: bytes, path: Path | str = "data") -> str:
+    r"""Return the format of a file's content.
+
+    >>> detect_format(b'{"i": 0, "scores": {}}'), detect_format(b"item,system,metric,value\n")
+    ('items', 'table')
+    """
+    if not raw or raw.isspace():
+        raise FormatError(f"{path}: the file is empty; it should hold items, scores or judgments")
+    if raw.startswith(PARQUET_MAGIC):
+        return "items" if is_item_table(raw, path) else "table"
+    if raw.startswith(ZIP_MAGIC):
+        return "table"
+    if raw.startswith(campaign_database.MAGIC):
+        raise FormatError(f"{path}: a campaign is read from its file, not from a stream; name the file")
+    refuse_utf16(raw, path)
+    start = first_character(raw)
+    if start in (b"[", b"{"):
+        return _detect_json_format(_decode_first_object(raw))
+    header = decode_text(raw[: raw.find(b"\n") if b"\n" in raw else len(raw)], path).strip("\r")
+    if "\t" in header and mqm.looks_like(header.split("\t")):
+        return "mqm"
+    if appraise.looks_like_row(header):
+        return "appraise"
+    if any(separator in header for separator in "\t,;"):
+        return annotation_tools.detect_header_tool(header.split("\t" if "\t" in header else ",")) or "table"
+    raise FormatError(
+        f"{path} line 1: neither a JSON object nor a table header: '{header[:60]}'; "
+        "see docs/formats.md for what can be read, or name it with `format`"
+    )
+
+
+def _detect_json_format(fields: dict[str, Any]) -> str:
+    for name, reader in (("summeval", summeval), ("pearmut", pearmut), ("appraise", appraise)):
+        if reader.looks_like(fields):
+            return name
+    return annotation_tools.detect_tool(fields) or ("table" if is_table_record(fields) else "items")
+
+
+def _decode_first_object(raw: bytes) -> dict[str, Any]:
+    """Decode the first JSON object of JSON lines or an array; empty if it is not valid."""
+    text = raw[: 1 << 24].lstrip()
+    if text[:1] == b"{" and b"\n" not in text:
+        text = raw.lstrip()  # one object, which may be longer
+    try:
+        if text[:1] == b"[" or text.split(b"\n", 1)[0].rstrip()[-1:] != b"}":  # an array, or an object of many lines
+            start = text.removeprefix(b"[").lstrip()
+            first, _ = json.JSONDecoder().raw_decode(start.decode("utf-8", "ignore"))
+        else:
+            first = msgspec.json.decode(text.split(b"\n", 1)[0])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
+        return {}  # the reader explains what is wrong
+    return first if isinstance(first, dict) else {}
+
+
+def is_item_table(raw: bytes, path: Path | str) -> bool:
+    """Return whether a Parquet file holds items, as `save` writes them."""
+    try:
+        with silence_panics():
+            return parquet.is_item_table(raw)
+    except PARQUET_ERRORS as error:
+        raise build_parquet_error(path, error) from None
+
+
+def build_parquet_error(path: Path | str, error: Exception) -> FormatError:
+    """Build the error for a Parquet file that Polars cannot read."""
+    return FormatError(f"{path}: unreadable Parquet ({(str(error).splitlines() or ['damaged'])[0]}); copy it again")
