@@ -54,7 +54,9 @@ def run(
     measures: Annotated[
         str | None, _how("--measures", metavar="A,B", help="Coefficients, e.g. alpha,kappa,icc2.")
     ] = None,
-    trust: Annotated[bool | None, _how("--trust/--no-trust", help="Trust coefficients; by default up to 15 annotators.")] = None,
+    trust: Annotated[
+        bool | None, _how("--trust/--no-trust", help="Trust coefficients; by default up to 15 annotators.")
+    ] = None,
     trust_variant: Annotated[str, _how("--trust-variant", help="paper or released.")] = "paper",
     bootstrap: Annotated[int, _how("--bootstrap", metavar="N", max=10**6, help="Draws of intervals; 0: none.")] = 1000,
     confidence: Annotated[float, _how("--confidence", help="Coverage of the intervals.")] = 0.95,
