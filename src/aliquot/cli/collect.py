@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -24,9 +24,6 @@ from aliquot.cli.collect_options import (
 )
 from aliquot.errors import OptionError
 from aliquot.io.overwrite import register_output
-
-if TYPE_CHECKING:
-    from aliquot.collect.status import Status
 
 app = typer.Typer(
     help="""Let people judge, in a browser or on a sheet, blind, without losing an answer.
@@ -90,6 +87,7 @@ def new(
     """
     from aliquot.collect.campaign import Campaign  # noqa: PLC0415  (an extra)
     from aliquot.collect.schema import is_url  # noqa: PLC0415
+    from aliquot.collect.status import format_duration  # noqa: PLC0415
     from aliquot.io.formats.campaign_database import without_password  # noqa: PLC0415
 
     if not is_url(output):
@@ -130,7 +128,7 @@ def new(
             console.print(f"units are made while people judge, by {allocate} for the question {question}", markup=False)
         console.print(f"protocol {status.protocol}, {len(status.annotators)} annotators", markup=False)
         if allocate is None:
-            console.print(f"about {_duration(units['seconds'])} of work in all", markup=False)
+            console.print(f"about {format_duration(units['seconds'])} of work in all", markup=False)
         console.print(f"wrote {place} and {campaign.inputs.key_file} (keep the latter to yourself)", markup=False)
         console.print(f"next: aliquot collect serve {place}", markup=False)
 
@@ -183,47 +181,12 @@ def status(campaign: CampaignArgument, json: options.JsonOption = False, output:
     if json:
         common.print_json(found.to_dict() | {"overview": now})
         return
-    for line in notice if now is None else now["words"]:
-        render.console().print(line, markup=False)
-    _show_status(found)
-    for note in () if seen is None else seen.snapshot.notes:
-        render.console().print(f"note: {note}", markup=False)
-
-
-def _show_status(found: Status) -> None:
     console = render.console()
-    console.print(f"{found.title} ({found.protocol}), {found.state}", markup=False)
-    console.print(
-        f"{found.units_done:,} of {found.units_wanted:,} units done ({render.percent(found.share)}), "
-        f"{found.units_leased:,} being judged",
-        markup=False,
-    )
-    left = "" if found.seconds_left is None else f", about {_duration(found.seconds_left)} to go"
-    console.print(f"{_duration(found.active_seconds)} of work{left}", markup=False)
-    if found.finished_by is not None:
-        console.print(f"at the pace so far it ends {found.finished_by[:16].replace('T', ' ')} UTC", markup=False)
-    console.print()
-    table = render.columns(
-        render.table("annotators"), left=["annotator", "state"], right=["units done", "open", "answers", "s a unit"]
-    )
-    table.add_column("last seen")
-    for one in found.annotators:
-        seen = "never" if one.last_seen is None else one.last_seen[:16].replace("T", " ")
-        table.add_row(
-            one.annotator,
-            one.state,
-            str(one.units_done),
-            str(one.units_open),
-            str(one.answers),
-            render.number(one.pace),
-            seen,
-        )
-    console.print(table)
-
-
-def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+    for line in notice if now is None else now["words"]:
+        console.print(line, markup=False)
+    render.print_result(found, console)
+    if seen is not None:
+        render.print_notes(seen.snapshot, console)
 
 
 @app.command()
@@ -317,27 +280,15 @@ def add(
 
 
 @app.command()
-def check(campaign: CampaignArgument, json: options.JsonOption = False, output: options.OutputOption = None) -> None:
+def check(campaign: CampaignArgument, output: options.Output) -> None:
     """Prove that the file is whole and the judgments are what the log of events says; exit code 1 where they are not.
 
     Example: aliquot collect check campaign.db
     """
-    import polars as pl  # noqa: PLC0415
-
-    common.require_writable(output)
+    common.require_writable(output.file)
     with render.busy("building everything again from the log"):
         result = check_campaign(campaign)
-    if output is not None:
-        faults = pl.DataFrame({"fault": list(result.faults)}, schema={"fault": pl.String})
-        common.write_result(faults, result.to_dict(), output)
-    if json:
-        common.print_json(result.to_dict())
-    else:
-        console = render.console()
-        console.print(f"{result.events:,} events, {result.judgments:,} rows of judgments", markup=False)
-        for fault in result.faults:
-            console.print(f"fault: {fault}", markup=False)
-        console.print("the tables are what the log says" if result.sound else "restore the campaign from a backup")
+    common.write_and_print(result, output)
     if not result.sound:
         raise typer.Exit(1)
 
@@ -377,12 +328,15 @@ def protocols(
         return
     if output is not None:
         raise OptionError("-o writes one preset; name it, e.g. aliquot collect protocols esa -o mine.toml")
-    table = render.columns(render.table("presets"), left=["name", "title", "unit"])
-    table.add_column("asks", overflow="fold")
-    for protocol in found:
-        asked = ", ".join(f"{widget.name} ({_kind(widget)})" for widget in protocol.widgets)
-        table.add_row(protocol.name, protocol.title, protocol.unit, asked)
-    console.print(table)
+    from aliquot.core.view import Column, View  # noqa: PLC0415
+
+    columns = [
+        Column("name", kind="name"),
+        Column("title", kind="text"),
+        Column("unit", kind="text"),
+        Column("asks", lambda row: ", ".join(f"{w.name} ({_kind(w)})" for w in row.widgets), "text"),
+    ]
+    render.print_view(View("presets", found, columns), console)
 
 
 def _plain(protocol: Any) -> dict[str, Any]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from aliquot.cli import common, options, render
 from aliquot.cli.collect_options import CampaignArgument, naming_damage, open_campaign
-
-if TYPE_CHECKING:
-    from aliquot.collect.rehearse import Rehearsal
 
 _REASON = "Why; it stands in the audit log."
 
@@ -117,6 +114,7 @@ def backup(
 
 def rehearse(
     campaign: CampaignArgument,
+    output: options.Output,
     annotators: Annotated[int, typer.Option("--annotators", min=1, help="How many simulated people judge.")] = 12,
     noise: Annotated[
         float, options.rare_option("--noise", help="Spread of a judgment, as a share of the scale.")
@@ -136,8 +134,6 @@ def rehearse(
         bool, options.rare_option("--at-once", help="All call the server at the same time: a load test.")
     ] = False,
     seed: options.SeedOption = 0,
-    json: options.JsonOption = False,
-    output: options.OutputOption = None,
 ) -> None:
     """Let simulated people judge a copy of the campaign, and see what it would take and give.
 
@@ -150,7 +146,7 @@ def rehearse(
     from aliquot.collect.rehearse import rehearse as run_rehearsal  # noqa: PLC0415  (an extra)
     from aliquot.collect.simulated_people import Behaviour  # noqa: PLC0415
 
-    common.require_writable(output)
+    common.require_writable(output.file)
     prices = costs.pick("seconds_per_judgment", "hourly", "currency")
     behaviour = Behaviour(noise, severity, careless, dropouts, prices.pop("seconds_per_judgment", None))
     with naming_damage(campaign), render.busy("rehearsing"):
@@ -164,46 +160,4 @@ def rehearse(
             at_once=at_once,
             seed=seed,
         )
-    if output is not None:
-        common.write_result(found.to_frame(), found.to_dict(), output)
-    if json:
-        common.print_json(found.to_dict())
-        return
-    _show_rehearsal(found)
-
-
-def _show_rehearsal(found: Rehearsal) -> None:
-    console = render.console()
-    table = render.columns(render.table(), left=["", ""])
-    money = "-" if found.money is None else f"{found.money:,.2f} {found.currency}"
-    rows = {
-        "people": f"{found.annotators}, {found.careless} careless, {found.left} left before the end",
-        "work": f"{found.units_done:,} of {found.units_wanted:,} units, {found.judgments:,} judgments",
-        "hours": f"{found.hours:.1f} in all, {found.longest_hours:.1f} of the longest",
-        "money": money,
-    }
-    if found.half_width is not None:
-        rows |= {
-            "intervals": f"± {render.number(found.half_width)}, right in {render.percent(found.coverage or 0)}",
-            "power": f"{render.percent(found.power or 0)} of pairs told apart rightly, "
-            f"{render.percent(found.wrong or 0)} wrongly",
-        }
-    rows["server"] = f"{found.calls:,} calls, half within {found.p50_ms:.0f} ms, 95% within {found.p95_ms:.0f} ms"
-    for name, text in rows.items():
-        table.add_row(name, text)
-    console.print(table)
-    checks = render.columns(
-        render.table("what checks would catch"), left=["check"], right=["careless", "caught", "wrongly"]
-    )
-    for one in found.checks:
-        checks.add_row(one.check, str(one.careless), str(one.caught), str(one.wrongly))
-    console.print()
-    console.print(checks)
-    console.print()
-    console.print(
-        f"note: qualities of outputs come from {found.qualities}; intervals and power are means over "
-        f"{found.replays} replays",
-        markup=False,
-    )
-    for note in found.notes:
-        console.print(f"note: {note}", markup=False)
+    common.write_and_print(found, output)

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import polars as pl
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import Connection
@@ -28,6 +29,8 @@ from aliquot.collect.schema import DERIVED, columns_of, is_damage, metadata
 from aliquot.collect.statements import UNSEALED, event_digest, sql
 from aliquot.collect.store import Store
 from aliquot.collect.unit_texts import UnitTexts
+from aliquot.core.result import Result
+from aliquot.core.view import View
 from aliquot.errors import AliquotError, DamagedError
 from aliquot.io.formats.campaign import REDERIVE, SEALED, Rows, require_sealed, seal_of_table
 from aliquot.io.formats.campaign_database import build_damage_error
@@ -37,7 +40,7 @@ _NUMBERED = ("messages", "audit")  # their ids come from the database and may ha
 
 
 @dataclass(frozen=True)
-class CheckResult:
+class CheckResult(Result):
     """What `collect check` found: the number of events, and differences between the log and the tables."""
 
     events: int
@@ -49,9 +52,26 @@ class CheckResult:
         """Whether the tables are what the log says."""
         return not self.faults
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values."""
-        return {"events": self.events, "judgments": self.judgments, "sound": self.sound, "faults": list(self.faults)}
+    def document(self) -> Mapping[str, Any]:
+        """Return the fields and whether the campaign is sound."""
+        return {"events": self.events, "judgments": self.judgments, "sound": self.sound, "faults": self.faults}
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per fault."""
+        return pl.DataFrame({"fault": list(self.faults)}, schema={"fault": pl.String})
+
+    def views(self) -> Sequence[View]:
+        """Return what was checked, and the faults."""
+        return [
+            View(
+                "faults",
+                intro=[
+                    f"{self.events:,} events, {self.judgments:,} rows of judgments",
+                    *(f"fault: {fault}" for fault in self.faults),
+                    "the tables are what the log says" if self.sound else "restore the campaign from a backup",
+                ],
+            )
+        ]
 
 
 def read_rows(connection: Connection, table: str, columns: Sequence[str] = ()) -> Rows:

@@ -14,10 +14,10 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,9 @@ from aliquot.collect.statements import decode, sql
 from aliquot.collect.unit_texts import expected_seconds
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
+from aliquot.core.result import Result, frame_of
+from aliquot.core.view import Column, View
+from aliquot.core.written import format_number, format_percent
 from aliquot.errors import AliquotError, OptionError
 from aliquot.estimation.estimate import estimate
 from aliquot.estimation.estimate_result import Estimates
@@ -44,6 +47,7 @@ from aliquot.stats.arrays import FloatArray
 
 STEPS = ("controls", "repeats", "speeders", "straight_liners", "outliers")
 """Checks of `aliquot clean` that a rehearsal tries."""
+_COUNTS = ("careless", "caught", "wrongly")
 _ALPHA = 0.05
 _UNLIMITED = 1e6
 _MOST_STEPS = 200  # of a quiz and a tutorial together
@@ -60,7 +64,7 @@ class Caught:
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class Rehearsal(Result):
     """What a campaign would take and give.
 
     `half_width`, `coverage` and `power` are means over the replays; power is the share of pairs of systems told apart
@@ -89,13 +93,38 @@ class Rehearsal:
     p95_ms: float
     notes: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values."""
-        return asdict(self)
-
     def to_frame(self) -> pl.DataFrame:
         """One row per check."""
-        return pl.DataFrame([asdict(one) for one in self.checks], schema=list(Caught.__dataclass_fields__))
+        return frame_of(self.checks, Caught)
+
+    def views(self) -> Sequence[View]:
+        """Return what the campaign would take and give, and what the checks would catch."""
+        money = "-" if self.money is None else f"{self.money:,.2f} {self.currency}"
+        rows = {
+            "people": f"{self.annotators}, {self.careless} careless, {self.left} left before the end",
+            "work": f"{self.units_done:,} of {self.units_wanted:,} units, {self.judgments:,} judgments",
+            "hours": f"{self.hours:.1f} in all, {self.longest_hours:.1f} of the longest",
+            "money": money,
+        }
+        if self.half_width is not None:
+            rows |= {
+                "intervals": f"± {format_number(self.half_width)}, right in {format_percent(self.coverage or 0)}",
+                "power": f"{format_percent(self.power or 0)} of pairs told apart rightly, "
+                f"{format_percent(self.wrong or 0)} wrongly",
+            }
+        rows["server"] = f"{self.calls:,} calls, half within {self.p50_ms:.0f} ms, 95% within {self.p95_ms:.0f} ms"
+        source = f"Qualities of outputs come from {self.qualities}."
+        source += f" Intervals and power are means over {self.replays} replays."
+        table = [{"what": name, "result": text} for name, text in rows.items()]
+        return [
+            View("rehearsal", table, [Column("what", kind="name"), Column("result", kind="text")], caption=source),
+            View(
+                "checks",
+                self.checks,
+                [Column("check", kind="name"), *(Column(name, kind="count") for name in _COUNTS)],
+                title="what checks would catch",
+            ),
+        ]
 
 
 def rehearse(

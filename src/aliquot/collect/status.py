@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -10,6 +11,9 @@ from sqlalchemy.engine import Connection
 
 from aliquot.collect.people import FORGOTTEN, standing
 from aliquot.collect.statements import sql
+from aliquot.core.result import Result, frame_of
+from aliquot.core.view import Column, View
+from aliquot.core.written import format_percent
 from aliquot.io.formats.campaign import iso_time
 
 _DAY = 86400.0
@@ -36,7 +40,7 @@ class AnnotatorStatus:
 
 
 @dataclass(frozen=True)
-class Status:
+class Status(Result):
     """A campaign's progress. `units` counts finished work: a unit judged by k annotators counts k times."""
 
     title: str
@@ -58,12 +62,47 @@ class Status:
 
     def to_frame(self) -> pl.DataFrame:
         """One row per annotator."""
-        schema = dict.fromkeys(AnnotatorStatus.__dataclass_fields__)
-        return pl.DataFrame([asdict(one) for one in self.annotators], schema=list(schema), infer_schema_length=None)
+        return frame_of(self.annotators, AnnotatorStatus)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values."""
-        return asdict(self) | {"share": self.share}
+    def document(self) -> Mapping[str, Any]:
+        """Return the fields and the share that is done."""
+        return self.fields_without() | {"share": self.share}
+
+    def views(self) -> Sequence[View]:
+        """Return the progress in words, and a row for each annotator."""
+        rest = "" if self.seconds_left is None else f", about {format_duration(self.seconds_left)} to go"
+        done = f"{self.units_done:,} of {self.units_wanted:,} units done ({format_percent(self.share)})"
+        intro = [
+            f"{self.title} ({self.protocol}), {self.state}",
+            f"{done}, {self.units_leased:,} being judged",
+            f"{format_duration(self.active_seconds)} of work{rest}",
+        ]
+        if self.finished_by is not None:
+            intro.append(f"at the pace so far it ends {_to_minute(self.finished_by)} UTC")
+        columns = [
+            Column("annotator", kind="name"),
+            Column("state", kind="text"),
+            Column("units done", "units_done", "count"),
+            Column("open", "units_open", "count", rank=2),
+            Column("answers", kind="count", rank=1),
+            Column("s a unit", "pace", rank=3),
+            Column("last seen", lambda row: "never" if row.last_seen is None else _to_minute(row.last_seen), "text"),
+        ]
+        return [View("annotators", self.annotators, columns, title="annotators", intro=intro)]
+
+
+def format_duration(seconds: float) -> str:
+    """Return a time for people.
+
+    >>> format_duration(600), format_duration(9000)
+    ('10 min', '2.5 h')
+    """
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+def _to_minute(time: str) -> str:
+    return time[:16].replace("T", " ")
 
 
 def status_of(connection: Connection, title: str, protocol: str, now: float) -> Status:
