@@ -240,7 +240,7 @@ class Selection(Shown):
 
     def save(self, path: str | Path, evalset: EvalSet | None = None) -> None:
         """Save as item JSON lines in the order of the selection; with `evalset`, the items' texts and scores too."""
-        from aliquot.core.selection_file import save_selection  # noqa: PLC0415  (it is built on this class)
+        from aliquot.io.selection_files import save_selection  # noqa: PLC0415  (io is built on this class)
 
         save_selection(self, path, evalset)
 
@@ -252,7 +252,7 @@ class Selection(Shown):
     @classmethod
     def load(cls, path: str | Path) -> Selection:
         """Read a selection that `save` wrote; the order is that of the ranks."""
-        from aliquot.core.selection_file import load_selection  # noqa: PLC0415  (it is built on this class)
+        from aliquot.io.selection_files import load_selection  # noqa: PLC0415  (io is built on this class)
 
         return load_selection(path)
 
