@@ -55,7 +55,7 @@ __all__ = [
 
 
 def spa(subset: Scores, full: Scores, *, test: str = "analytic", human: str | None = None, seed: Seed = 0) -> float:
-    """Soft pairwise accuracy: 1 - mean over pairs of |p(subset) - p(full)|.
+    """Return soft pairwise accuracy: 1 - mean over pairs of |p(subset) - p(full)|.
 
     Args:
         subset: what was judged.
@@ -72,7 +72,7 @@ def spa(subset: Scores, full: Scores, *, test: str = "analytic", human: str | No
 
 
 def spa_curve(order: Scores, full: Scores | None = None, *, human: str | None = None) -> FloatArray:
-    """Analytic soft pairwise accuracy of the first 1, 2, ..., N items of an ordering, in one pass.
+    """Return the analytic soft pairwise accuracy of the first 1, 2, ..., N items of an ordering, in one pass.
 
     >>> spa_curve([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]).round(3)
     array([0.877, 0.782, 1.   ])
@@ -86,7 +86,7 @@ def spa_curve(order: Scores, full: Scores | None = None, *, human: str | None = 
 def clusters(
     scores: Scores, *, test: str = "analytic", rule: str = "any", alpha: float = ALPHA, human: str | None = None
 ) -> IntArray:
-    """Clusters of systems that are not told apart, 1 = best, in the order of the systems.
+    """Return clusters of systems without significant differences, 1 = best, in the order of the systems.
 
     `test="wilcoxon", rule="neighbour"` is Algorithm 1 of Zouhar et al. 2025.
 
@@ -100,7 +100,7 @@ def clusters(
 
 
 def accuracy(subset: Scores, full: Scores, *, human: str | None = None) -> float:
-    """Pairwise accuracy: pairs of systems in the same order; a tie on one side only counts half.
+    """Return the share of pairs of systems in the same order; a tie on one side only counts half.
 
     >>> accuracy([[3.0, 2.0, 1.0]], [[3.0, 1.0, 2.0]]) > 0.66
     True
@@ -109,22 +109,22 @@ def accuracy(subset: Scores, full: Scores, *, human: str | None = None) -> float
 
 
 def pearson(subset: Scores, full: Scores, *, human: str | None = None) -> float:
-    """Pearson's correlation of the systems' means."""
+    """Return Pearson's correlation of the systems' means."""
     return _compare_means(system_correlation.pearson_rows, subset, full, human)
 
 
 def spearman(subset: Scores, full: Scores, *, human: str | None = None) -> float:
-    """Spearman's rank correlation of the systems' means."""
+    """Return Spearman's rank correlation of the systems' means."""
     return _compare_means(system_correlation.spearman, subset, full, human)
 
 
 def kendall(subset: Scores, full: Scores, *, human: str | None = None) -> float:
-    """Kendall's tau-b of the systems' means."""
+    """Return Kendall's tau-b of the systems' means."""
     return _compare_means(system_correlation.kendall_b, subset, full, human)
 
 
 def top1(subset: Scores, full: Scores, *, human: str | None = None) -> float:
-    """Whether the subset puts the best system first: 1 or 0.
+    """Return whether the subset puts the best system first: 1 or 0.
 
     >>> top1([[3.0, 2.0, 1.0]], [[3.0, 1.0, 2.0]])
     1.0
@@ -133,31 +133,31 @@ def top1(subset: Scores, full: Scores, *, human: str | None = None) -> float:
 
 
 def top1_rank(subset: Scores, full: Scores, *, human: str | None = None) -> float:
-    """The rank on all items of the system that the subset puts first; 1 is a match."""
+    """Return the rank on all items of the system that the subset puts first; 1 is a match."""
     return _compare_means(system_correlation.rank_of_best, subset, full, human)
 
 
 def swaps(subset: Scores, full: Scores, *, human: str | None = None) -> float:
-    """Number of pairs of systems whose order changes."""
+    """Return the number of pairs of systems whose order changes."""
     return _compare_means(system_correlation.count_swapped_pairs, subset, full, human)
 
 
 def top_dice(
     subset: Scores, full: Scores, *, test: str = "analytic", rule: str = "any", human: str | None = None
 ) -> float:
-    """Dice coefficient of the best clusters; `test` and `rule` as in `clusters`."""
+    """Return the Dice coefficient of the best clusters; `test` and `rule` as in `clusters`."""
     some, everything = _read_both(subset, full, human)
     return system_correlation.dice(clusters(some, test=test, rule=rule), clusters(everything, test=test, rule=rule))
 
 
 def mae(subset: Scores, full: Scores, *, human: str | None = None) -> float:
-    """Mean absolute error of the systems' means."""
+    """Return the mean absolute error of the systems' means."""
     some, everything = _read_both(subset, full, human)
     return float(np.abs(_nan_means(some) - _nan_means(everything)).mean())
 
 
 def rmse(subset: Scores, full: Scores, *, human: str | None = None) -> float:
-    """Root mean squared error of the systems' means."""
+    """Return the root mean squared error of the systems' means."""
     some, everything = _read_both(subset, full, human)
     return float(np.sqrt(((_nan_means(some) - _nan_means(everything)) ** 2).mean()))
 
@@ -169,7 +169,7 @@ SHARES = tuple(round(0.05 * k, 2) for k in range(1, 11))
 def random_spa(
     full: Scores, shares: Sequence[float] = SHARES, *, human: str | None = None, error: float = 3e-4, seed: Seed = 0
 ) -> FloatArray:
-    """Mean analytic SPA of random samples at each share, to a standard error of `error`: the targets of parity.
+    """Return the mean analytic SPA of random samples at each share (the targets of parity), with standard error `error`.
 
     >>> random_spa([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], [1.0])
     array([1.])
@@ -196,7 +196,7 @@ def parity(
     *,
     human: str | None = None,
 ) -> float:
-    """Smallest share of an ordering that reaches the SPA that random samples reach at each share, averaged as C/B.
+    """Return the share of an ordering that reaches the SPA of random samples, relative to their share, averaged.
 
     Args:
         order: the items in the order of the method.

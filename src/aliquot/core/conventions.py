@@ -123,7 +123,7 @@ def source_lengths(evalset: EvalSet) -> FloatArray:
 
 
 def log_lengths(evalset: EvalSet) -> FloatArray:
-    """Logarithm of 1 + length; NaN for an item without a source."""
+    """Return the logarithm of 1 + length; NaN for an item without a source."""
     return evalset.derived("log lengths", lambda this: np.log1p(source_lengths(this)))
 
 

@@ -98,7 +98,7 @@ class Description(Result):
         return describe_views(self)
 
     def to_frame(self) -> pl.DataFrame:
-        """One row per score."""
+        """Return one row per score."""
         return frame_of(self.scores, ScoreSummary)
 
     def document(self) -> dict[str, Any]:

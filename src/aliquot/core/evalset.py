@@ -296,7 +296,7 @@ class EvalSet(Shown):
         return evalset_views(self)
 
     def to_frame(self) -> pl.DataFrame:
-        """One row per item and system: item, system, output (where there are texts) and every score.
+        """Return one row per item and system: item, system, output (where there are texts) and every score.
 
         A score that bears the name of one of those columns is called `score:NAME` here.
         """

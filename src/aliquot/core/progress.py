@@ -12,7 +12,7 @@ from time import monotonic
 
 Progress = Callable[[int, int], None]
 ProgressLike = Progress | bool | None
-"""What verbs take: a function to be told how many of how many are done, True for a line of text, or nothing."""
+"""What verbs take: a function called with finished and total counts, True for a line of text, or None."""
 _INTERVAL = 0.2  # seconds between two lines
 
 

@@ -1,4 +1,4 @@
-"""Selection: the items to judge, in order, with what a later estimate must know about how they were chosen.
+"""Selection: the items to judge, in order, with the design by which they were chosen.
 
 Invariant: `probability`, where present, lies in (0, 1] and is the exact inclusion probability of the design.
 """
@@ -56,7 +56,7 @@ def _validate_detail(name: str, value: object) -> None:
 
 @dataclass(frozen=True)
 class Design:
-    """How items were drawn, as far as estimates depend on it.
+    """The properties of a draw of items that estimates depend on.
 
     Attributes:
         variance: How the variance of a mean follows from the draw.

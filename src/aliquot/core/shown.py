@@ -44,7 +44,7 @@ class Shown:
             """What the result says, in one or two sentences; None where there is nothing to decide."""
 
         def to_frame(self) -> pl.DataFrame:
-            """One table of the result; every subclass has its own."""
+            """Return the result as one table."""
 
     else:
         verdict = _Verdict()
@@ -72,7 +72,7 @@ class Shown:
 def in_pandas(frame: pl.DataFrame) -> Any:
     """Make a pandas table of a Polars one, without pyarrow: lists stay lists, missing values become NaN or None."""
     try:
-        import pandas as pd  # noqa: PLC0415
+        import pandas as pd  # noqa: PLC0415  (the user's own)
     except ImportError:
         raise MissingExtraError("to_pandas needs pandas; install it with: pip install pandas") from None
     return pd.DataFrame({name: _list_values(frame[name]) for name in frame.columns}, columns=frame.columns)

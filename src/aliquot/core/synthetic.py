@@ -285,7 +285,7 @@ def _rate_quality(quality: FloatArray, protocol: str, rng: np.random.Generator) 
 
 
 def _draw_metric(human: FloatArray, correlation: float, rng: np.random.Generator) -> FloatArray:
-    """A score whose Pearson correlation with `human` over all cells is exactly `correlation`.
+    """Draw a score whose Pearson correlation with `human` over all cells is exactly `correlation`.
 
     About half of the noise variance is shared by an item's outputs, a little by a system's, as in real metrics.
     """

@@ -1,4 +1,4 @@
-"""What a result shows a reader: named tables whose columns have kinds, the same for every medium.
+"""Views of results: named tables whose columns have kinds, the same for every medium.
 
 Results make views; three renderers turn them into output: `cli.render` for terminals, `report.html_tables` for HTML,
 `core.written` for Markdown and LaTeX. A renderer decides on width and layout, a view on content: which columns there
@@ -110,7 +110,7 @@ def _get_field(row: Any, name: str) -> Any:
 
 @dataclass(frozen=True)
 class View:
-    """A table to show, with what a reader must know about it.
+    """A table to show, with title, paragraphs and caption.
 
     Attributes:
         name: What it is called where views are chosen by name, e.g. "pairs".

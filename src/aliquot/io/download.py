@@ -71,7 +71,7 @@ def _download_once(url: str, part: Path) -> str | None:
     headers = {"Range": f"bytes={start}-"} if start else {}
     request = urllib.request.Request(url, headers=headers)  # noqa: S310  (http(s) address chosen by us or the user)
     try:
-        response = urllib.request.urlopen(request, timeout=_TIMEOUT)  # noqa: S310
+        response = urllib.request.urlopen(request, timeout=_TIMEOUT)  # noqa: S310  (likewise)
     except urllib.error.HTTPError as error:
         if error.code == 416 and start:  # the part is already whole, or stale: begin anew
             part.unlink()

@@ -148,7 +148,7 @@ def load_judgments(
     wide: Wide | None = None,
     lower_is_better: Sequence[str] = (),
     answer: str | None = None,
-    format: Format | None = None,  # noqa: A002
+    format: Format | None = None,  # noqa: A002  (the public name)
     mqm_weights: mqm.MQMWeights | None = None,
     key: str | Path | None = None,
 ) -> Judgments:

@@ -1,1 +1,1 @@
-"""Reports: what others need to know about an evaluation, written so that they can read it."""
+"""Reports: pages, datasheets, figures and verdicts for readers of an evaluation."""

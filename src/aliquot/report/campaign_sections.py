@@ -37,7 +37,7 @@ _MAX_SCALED = 20  # best metrics, to whose errors the bars are scaled
 
 
 def describe_campaign(findings: Findings) -> Section | None:
-    """What was judged, by whom, how chosen?"""
+    """Return the section on what was judged, by whom, and how it was chosen."""
     if findings.comparison is not None:
         return _describe_choices(findings.comparison)
     data, result = findings.data, findings.estimates
@@ -195,7 +195,7 @@ _TRUST_TITLE = "Can the judgments be trusted?"
 
 
 def check_trust(findings: Findings) -> Section | None:
-    """Can the judgments be trusted?"""
+    """Return the section on whether the judgments can be trusted."""
     if findings.comparison is not None:
         return _check_position(findings.comparison.position)
     judgments, result, cleaned = findings.judgments, findings.agreement, findings.cleaned
@@ -354,7 +354,7 @@ class _Metric:
 
 
 def assess_metrics(findings: Findings) -> Section | None:
-    """What do the metrics say, and may they replace people?"""
+    """Return the section on what the metrics say and whether they may replace people."""
     report, data = findings.metrics, findings.data
     if report is None or data is None or findings.human is None or not report.metrics:
         return None

@@ -20,7 +20,7 @@ _ALPHA = 0.05
 
 
 def verification_verdict(result: Verification) -> str:
-    """Which system is right more often."""
+    """Return which system is right more often."""
     tested = [row for row in result.pairs if not math.isnan(row.p)]
     if not tested:
         return "No two systems were told apart by any judgment: there is no difference to test."
@@ -37,7 +37,7 @@ def verification_verdict(result: Verification) -> str:
 
 
 def postedit_verdict(result: PostEditing) -> str:
-    """Whose outputs need fewer edits."""
+    """Return which system's outputs need fewer edits."""
     tested = [row for row in result.rows if row.group == result.rows[-1].group and not math.isnan(row.p)]
     if not tested:
         return f"The edits of {result.rows[-1].a} and {result.rows[-1].b} do not differ: there is nothing to test."
@@ -56,14 +56,14 @@ def postedit_verdict(result: PostEditing) -> str:
 
 
 def _count_separated(rows: Sequence[VerifiedPair | PostEdited]) -> str:
-    """How many pairs are told apart, where there are several."""
+    """Return how many pairs differ significantly; empty for a single pair."""
     apart = sum(row.p_adjusted < _ALPHA for row in rows)
     clearest = "That is the clearest difference" if apart else "No difference is clearer"
     return "" if len(rows) == 1 else f" {clearest}: {apart} of {len(rows)} pairs of systems are told apart."
 
 
 def criteria_verdict(result: Criteria) -> str:
-    """Whether the criteria measure different things."""
+    """Return whether the criteria measure different things."""
     factors = 0 if result.factors is None else result.factors.loadings.shape[1]
     closest = max(result.pairs, key=lambda pair: abs(pair.correlation), default=None)
     near = "" if closest is None else f" {closest.a} and {closest.b} are closest (r = {closest.correlation:.2f})."
@@ -74,7 +74,7 @@ def criteria_verdict(result: Criteria) -> str:
 
 
 def importance_verdict(result: ErrorImportance) -> str:
-    """Which type of error costs most."""
+    """Return which type of error costs most."""
     weighed = [row for row in result.rows if row.annotator is None and not math.isnan(row.standardised)]
     if not weighed:
         return "No type of error can be weighed against the scores."
@@ -91,7 +91,7 @@ def importance_verdict(result: ErrorImportance) -> str:
 
 
 def groups_verdict(result: GroupChanges) -> str:
-    """Which measures changed more in one group than in the other."""
+    """Return which measures changed more in one group than in the other."""
     tested = [row for row in result.rows if not math.isnan(row.p)]
     if not tested:
         return "No measure can be tested (the notes say why)."
@@ -106,12 +106,12 @@ def groups_verdict(result: GroupChanges) -> str:
 
 
 def pool_verdict(result: PoolReduction) -> str:
-    """How many questions stay."""
+    """Return how many questions are kept."""
     return f"{len(result.kept)} of {len(result.rows)} questions are suitable."
 
 
 def affect_verdict(result: AffectScores) -> str:
-    """Mean positive and negative affect."""
+    """Return the mean positive and negative affect."""
     complete = [row for row in result.rows if not math.isnan(row.positive + row.negative)]
     if not complete:
         return "No questionnaire is complete."

@@ -77,7 +77,7 @@ class ItemExample:
 
 
 def show_examples(findings: Findings, limit: int = MAX_EXAMPLES) -> Section | None:
-    """On which items do systems differ most?"""
+    """Return the section of the items on which systems differ most."""
     data, scores = findings.data, _output_scores(findings)
     if data is None or data.outputs is None or scores is None:
         return None

@@ -1,4 +1,4 @@
-"""What a report knows of one test set: the results of the other verbs, each where the data allow it.
+"""The contents of a report on one test set: results of the other verbs, each where the data allow it.
 
 Only the question of the campaign itself (estimates, or choices) must have an answer. Any other part that the data do
 not allow is left out, and `left_out` says why.
@@ -270,7 +270,7 @@ def _find_judgments(data: EvalSet, human: str) -> Judgments | None:
 def _describe_scope(
     data: EvalSet, judgments: Judgments | None, judged: EvalSet, behind: Judgments | None, human: str
 ) -> dict[str, str]:
-    """Say where the verb by itself, which knows neither selection nor score, would take more of the data."""
+    """Describe where the verb alone, without selection and score, would use more of the data."""
     everything, scope = judgments if judgments is not None else data.judgments, {}
     if everything is not None and behind is not None and behind.answers().height < everything.answers().height:
         scope["agreement"] = (

@@ -209,7 +209,7 @@ class _TableWriter:
         return _write_text(text, self.style) if column.kind == "text" else escape.html(text)
 
     def _choose_shade(self, row: int) -> str:
-        """Sections take turns in two looks, so that their borders are seen in the picture, too."""
+        """Return the class of a row's bar; sections alternate, so that borders show in the picture, too."""
         if self.sections is None:
             return ""
         order = list(dict.fromkeys(self.sections))

@@ -1,4 +1,4 @@
-"""`make_report`: one page about one or several test sets, to send to somebody who has no Python.
+"""`make_report`: one page about one or several test sets, for readers without Python.
 
 The page is one HTML file that asks for nothing: style, script and drawings are inside, and a content security policy
 forbids any request. Every text goes through `core.escape` by Jinja's autoescape.
@@ -48,7 +48,7 @@ class SetReport(Result):
     texts: Mapping[str, str]  # method paragraph and tables, by their kind
 
     def to_frame(self) -> pl.DataFrame:
-        """One row per section: the question and its verdict."""
+        """Return one row per section: the question and its verdict."""
         rows = [(section.title, section.verdict) for section in self.sections]
         return pl.DataFrame(rows, schema=["question", "verdict"], orient="row")
 
@@ -57,7 +57,7 @@ class SetReport(Result):
         return tuple(View(section.id, intro=(section.title, section.verdict)) for section in self.sections)
 
     def document(self) -> dict[str, Any]:
-        """Sections, results of the verbs, texts."""
+        """Return sections, results of the verbs and texts."""
         return {
             "name": self.name,
             "sections": [{"id": part.id, "title": part.title, "verdict": part.verdict} for part in self.sections],
@@ -96,7 +96,7 @@ class Report(Result):
         write_bytes(path, self.html.encode("utf-8", "replace"))
 
     def to_frame(self) -> pl.DataFrame:
-        """One row per section: the test set, the question and its verdict."""
+        """Return one row per section: the test set, the question and its verdict."""
         return pl.concat(part.to_frame().insert_column(0, pl.lit(part.name).alias("data")) for part in self.sets)
 
     def views(self) -> tuple[View, ...]:
@@ -105,7 +105,7 @@ class Report(Result):
         return tuple(view for name, part in zip(names, self.sets, strict=True) for view in (*name, *part.views()))
 
     def document(self) -> dict[str, Any]:
-        """All but the page itself."""
+        """Return all fields but the page."""
         return self.fields_without("html")
 
     def _repr_html_(self) -> str:
@@ -356,7 +356,7 @@ def _make_environment() -> Any:
     jinja2 = _import_jinja()
 
     def escape_value(value: Any) -> Any:
-        """Escape every text by the rules of the one place for it, controls included."""
+        """Escape every text by `core.escape`, which covers control characters."""
         return escape.html(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
     return jinja2.Environment(

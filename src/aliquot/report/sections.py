@@ -35,7 +35,7 @@ def find_view(result: Shown, name: str) -> View:
 
 
 def rank_systems(findings: Findings) -> Section | None:
-    """Who is best, and how sure are we?"""
+    """Return the section on who is best and how sure that is."""
     result = findings.ranking
     if result is None:
         return None
@@ -60,7 +60,7 @@ def rank_systems(findings: Findings) -> Section | None:
 
 @dataclass(frozen=True)
 class _Pair:
-    """One pair, the better one first, with the difference as it is written from either side."""
+    """One pair, the better system first, with the formatted difference from either side."""
 
     a: str
     b: str
@@ -71,7 +71,7 @@ class _Pair:
 
 
 def compare_pairs(findings: Findings) -> Section | None:
-    """Who is really better than whom?"""
+    """Return the section on which systems differ significantly."""
     result, alpha = findings.ranking, findings.options.alpha
     pairs = _list_pairs(findings)
     systems = [name for name in findings.systems if any(name in (pair.a, pair.b) for pair in pairs)]
@@ -154,7 +154,7 @@ _CURVES = {"accuracy": "pairs of systems in the right order", "best": "the best 
 
 
 def judge_budget(findings: Findings) -> Section | None:
-    """Is it enough, what would more buy?"""
+    """Return the section on whether the budget was enough and what more would buy."""
     plan, result = findings.plan, findings.estimates
     if plan is None or result is None:
         return None

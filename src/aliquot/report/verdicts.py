@@ -52,7 +52,7 @@ def write_verdict(result: Any) -> str | None:
 
 
 def estimate_verdict(result: Estimates) -> str:
-    """Who is best, who cannot be told apart from the best, and how sure the next one is worse."""
+    """Return who is best, who cannot be told apart from the best, and how sure the next one is worse."""
     judged = [row for row in result.systems if row.cluster is not None]
     never = [row.system for row in result.systems if row.cluster is None]
     first, *more = _describe_leaders(result, judged)
@@ -82,7 +82,7 @@ def _describe_single(result: Estimates, row: SystemEstimate) -> str:
 
 
 def _describe_highest(top: Sequence[SystemEstimate]) -> str:
-    """Who has the highest estimate, and who is the best with which probability, where that is known.
+    """Return who has the highest estimate, and the probability of being the best, where known.
 
     They may differ: a system that was judged on few items can have the highest estimate and a wide interval.
     """
@@ -105,7 +105,7 @@ def _describe_highest(top: Sequence[SystemEstimate]) -> str:
 
 
 def _list_cautions(result: Estimates, never: Sequence[str]) -> list[str]:
-    from aliquot.estimation.notes import UNKNOWN_CHANCES  # noqa: PLC0415
+    from aliquot.estimation.notes import UNKNOWN_CHANCES  # noqa: PLC0415  (slow to import)
 
     cautions = []
     if never:
@@ -122,7 +122,7 @@ def _list_cautions(result: Estimates, never: Sequence[str]) -> list[str]:
 
 
 def pairs_verdict(result: Estimates | Comparison) -> str:
-    """How many pairs of systems are told apart, and which one is closest.
+    """Return how many pairs of systems differ significantly, and which one is closest.
 
     >>> import aliquot
     >>> print(pairs_verdict(aliquot.estimate(aliquot.synthetic(items=200, systems=3, seed=5))))
@@ -145,7 +145,7 @@ def pairs_verdict(result: Estimates | Comparison) -> str:
 
 
 def sequential_verdict(result: Replay) -> str:
-    """When judging could have stopped, or what is still open."""
+    """Return when judging could have stopped, or what is still open."""
     final, after = result.final, result.stopped_after
     answer = final.reason.partition(": ")[2]
     if after is None:
@@ -187,7 +187,7 @@ _MIN_R, _MIN_COMPARED = 0.15, 10  # r with the others below which an annotator i
 
 
 def agreement_verdict(result: Agreement) -> str:
-    """Whether agreement is good or bad for this kind of judgments, and what to do about it."""
+    """Return whether agreement is good for this kind of judgments, and what to do."""
     coefficient = _choose_coefficient(result)
     if coefficient is None:
         return (
@@ -224,7 +224,7 @@ def _choose_coefficient(result: Agreement) -> tuple[str, float, str] | None:
 
 
 def _list_advice(result: Agreement, measure: str, value: float, grade: str) -> list[str]:
-    """What to do, the most useful thing first; nothing where agreement is good and nobody stands out."""
+    """Return advice, the most useful first; none where agreement is good and no annotator stands out."""
     advice = []
     r = dict(result.coefficients.filter(pl.col("kind") == "all").select("measure", "value").iter_rows()).get("pearson")
     if grade != "good" and measure == "alpha" and r is not None and r - value > _SCALES_DIFFER:
@@ -273,8 +273,8 @@ _GOALS = {
 
 
 def simulate_verdict(result: Simulation) -> str:
-    """What the default (or the first method named) would have saved against a random sample, in items and money."""
-    from aliquot.simulation.summary import ALL_SETS  # noqa: PLC0415
+    """Return what the default (or the first method) would have saved against a random sample, in items and money."""
+    from aliquot.simulation.summary import ALL_SETS  # noqa: PLC0415  (slow to import)
 
     sets = list(dict.fromkeys(row.data for row in result.rows))
     where = ALL_SETS if ALL_SETS in sets else sets[0]
@@ -318,7 +318,7 @@ def _describe_savings(result: Simulation, name: str, rows: Sequence[MethodSummar
 
 
 def _describe_saved_items(result: Simulation, row: MethodSummary) -> str:
-    """The saving at the middle one of the budgets, in items and, where an item has a price, in money."""
+    """Return the saving at the middle budget, in items and, where an item has a price, in money."""
     cells = [cell for cell in result.cells if cell.asked and cell.method == "random" and cell.measure == row.measure]
     if not cells or result.cost is not None:
         return ""
@@ -335,13 +335,13 @@ def _describe_saved_items(result: Simulation, row: MethodSummary) -> str:
 
 
 def plan_verdict(result: CampaignPlan | PowerPlan | AdaptivePlan) -> str:
-    """What to do: the first two sentences of the recommendation."""
+    """Return the first two sentences of the recommendation."""
     advice: Any = getattr(result, "recommendation", result)
     return advice.text if isinstance(advice.text, str) else " ".join(advice.text[:2])
 
 
 def selection_verdict(result: Selection) -> str:
-    """How many items are to be judged, and what may be concluded from them."""
+    """Return how many items are to be judged, and what may be concluded from them."""
     chosen = len(result.ids)
     head = f"{chosen} of {result.population} items to judge, chosen by {result.method}."
     if result.probability is not None:
@@ -351,7 +351,7 @@ def selection_verdict(result: Selection) -> str:
 
 
 def clean_verdict(result: Cleaned) -> str:
-    """How many judgments the steps marked, which step most, whether systems change order, and what was not checked."""
+    """Return how many judgments were marked, by which step most, and whether systems change order."""
     total = result.counts.get("answered", 0) - result.counts.get("marked_before", 0)
     marked, unchecked = sum(step.marked for step in result.steps), _describe_unapplied(result)
     if not marked:
@@ -373,7 +373,7 @@ def clean_verdict(result: Cleaned) -> str:
 
 
 def _describe_unapplied(result: Cleaned) -> str:
-    """The steps that did not apply, and why; steps with the same reason together."""
+    """Return the steps that did not apply, grouped by reason."""
     reasons: dict[str, list[str]] = {}
     for step in result.steps:
         if not step.applied:
@@ -383,7 +383,7 @@ def _describe_unapplied(result: Cleaned) -> str:
 
 
 def combine_verdict(result: Combined) -> str:
-    """Which system the new score puts first, and how many outputs wait for experts."""
+    """Return which system the new score puts first, and how many outputs wait for experts."""
     rows = result.systems.drop_nulls(result.score)
     head = (
         f"The new score '{result.score}' puts {rows['system'][0]} first of {rows.height} systems."
@@ -398,7 +398,7 @@ def combine_verdict(result: Combined) -> str:
 
 
 def preference_verdict(result: Comparison) -> str:
-    """Which system people prefer, whether that is certain, and whether the side it was shown on matters."""
+    """Return which system people prefer, how sure that is, and whether the side it was shown on matters."""
     if not result.systems:
         return "There are no choices to compare systems by."
     parts = len({row.component for row in result.systems})

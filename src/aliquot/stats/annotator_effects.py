@@ -202,7 +202,7 @@ def _annotator_noise(residual: FloatArray, annotators: IntArray, n_annotators: i
 
 
 def _item_weight(ratio: float, counts: FloatArray | IntArray) -> FloatArray:
-    """Return the weight of an item with so many judgments, theta^2 / (theta^2 n + 1)."""
+    """Return the weight of an item with n judgments, theta^2 / (theta^2 n + 1)."""
     return np.asarray(ratio**2 / (ratio**2 * counts + 1.0))
 
 

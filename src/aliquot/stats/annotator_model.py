@@ -117,7 +117,7 @@ def _pair_correlations(pairs: AnnotatorPairs, sums: FloatArray, centre: FloatArr
 
 
 def _fit_biases(judgments: PairableJudgments, annotator_of: IntArray, y: FloatArray, annotators: int) -> FloatArray:
-    """Least squares (D_n - N' D_m^-1 N) b = N'(y - unit means); they sum to 0 among annotators linked by units."""
+    """Solve (D_n - N' D_m^-1 N) b = N'(y - unit means); they sum to 0 among annotators linked by units."""
     m = judgments.size.astype(np.float64)
     judged = sparse.csr_array((np.ones(len(annotator_of)), (judgments.unit, annotator_of)), shape=(len(m), annotators))
     laplacian = -(judged.T @ judged.multiply((1.0 / m)[:, None])).toarray()

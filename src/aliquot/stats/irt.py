@@ -179,7 +179,7 @@ def _unpack_parameters(
 
 
 def _negative_log_posterior(point: FloatArray, problem: _IRTProblem) -> tuple[float, FloatArray]:
-    """Negative log posterior and its gradient."""
+    """Return the negative log posterior and its gradient."""
     ability, difficulty, log_disc, logit_feas = _unpack_parameters(point, problem)
     slope, ceiling = np.exp(log_disc)[:, None], expit(logit_feas)[:, None]
     distance = ability - difficulty[:, None]

@@ -122,7 +122,7 @@ def power_tuning(target: FloatArray, left_out: FloatArray, weight: FloatArray) -
 
 
 def residual_squares(target: FloatArray, left_out: FloatArray, weight: FloatArray) -> float:
-    """Weighted residual sum of squares of the left-out predictions, scaled by `power_tuning`.
+    """Return the weighted residual sum of squares of the left-out predictions, scaled by `power_tuning`.
 
     >>> y = np.array([[1.0], [2.0], [3.0]])
     >>> residual_squares(y, 0.0 * y, np.ones(3)), residual_squares(y, y - y.mean(), np.ones(3))

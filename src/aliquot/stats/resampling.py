@@ -109,7 +109,7 @@ class WeightedMeasure(Protocol):
         """Numbers held per draw."""
 
     def __call__(self, weights: FloatArray) -> FloatArray:
-        """One value for each row of weights."""
+        """Return one value for each row of weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ class AdditiveMeasure:
         return int(self.sums.shape[1])
 
     def __call__(self, weights: FloatArray) -> FloatArray:
-        """One value for each row of weights."""
+        """Return one value for each row of weights."""
         return self.finish(np.asarray(weights @ self.sums, dtype=np.float64))
 
 

@@ -37,7 +37,7 @@ class VarianceComponents:
         return self.ratio - 1.0
 
     def to_dict(self) -> dict[str, float]:
-        """The fields by name."""
+        """Return the fields by name."""
         return dict(vars(self))
 
 

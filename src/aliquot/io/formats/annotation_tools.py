@@ -1,4 +1,4 @@
-"""Exports of general annotation tools, told apart by their first record: Label Studio, Potato, Prodigy and Argilla.
+"""Exports of general annotation tools, identified by their first record: Label Studio, Potato, Prodigy and Argilla.
 
 They share one idea: a record shows one output and holds, for each annotator, named answers. The record's own data
 name the item and system (columns by their usual names), or hold an id that the key explains.

@@ -187,7 +187,7 @@ def _read_tables(source: str | Path, *tables: str) -> dict[str, Rows]:
 def _read_all(run: _Run, tables: Sequence[str], orders: Mapping[str, str], place: str) -> dict[str, Rows]:
     meta = {row[0]: row[1] for row in run("SELECT key, value FROM meta").rows}
     version = require_version(meta.get("schema"), place)
-    rows_by_table = {table: run(f'SELECT * FROM "{table}" ORDER BY {orders[table]}') for table in tables}  # noqa: S608
+    rows_by_table = {table: run(f'SELECT * FROM "{table}" ORDER BY {orders[table]}') for table in tables}  # noqa: S608  (names of our own)
     # Before version 2 lists of systems were texts; before version 3 marks of excluded annotators could be lost.
     if REDERIVE in meta or (version < 2 and _has_lists(rows_by_table)) or (version < 3 and _had_exclusions(run)):
         raise FormatError(

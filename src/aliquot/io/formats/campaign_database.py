@@ -47,7 +47,7 @@ def without_password(place: str | Path) -> str:
 
 
 def is_campaign(source: str | Path) -> bool:
-    """Tell whether a path or URL names a campaign (or at least an SQLite file)."""
+    """Return whether a path or URL names a campaign (or at least an SQLite file)."""
     if as_url(source) is not None:
         return True
     path = Path(source)
@@ -73,7 +73,7 @@ def build_damage_error(place: str | Path, what: str) -> DamagedError:
 
 
 def is_at_rest(path: str | Path) -> bool:
-    """Tell whether a campaign's file holds everything: no write-ahead log with changes is beside it."""
+    """Return whether a campaign's file is complete, without a write-ahead log of changes beside it."""
     try:
         return not Path(f"{Path(path).resolve()}-wal").stat().st_size
     except OSError:
@@ -81,7 +81,7 @@ def is_at_rest(path: str | Path) -> bool:
 
 
 def at_rest_uri(path: str | Path) -> str:
-    """Name a file for SQLite so that it is read as it is, and nothing is written beside it."""
+    """Return the SQLite URI that reads a file unchanged and writes nothing beside it."""
     return f"{Path(path).resolve().as_uri()}?mode=ro&immutable=1"
 
 

@@ -6,6 +6,7 @@ to explain what is wrong with it (`item_errors`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -301,9 +302,9 @@ def _iterate_cells(evalset: EvalSet) -> Iterator[tuple[dict[str, Any], dict[str,
         scores: dict[str, Any] = {}
         for column, system in enumerate(evalset.systems):
             values = stacked[row, column].tolist() if stacked is not None else []
-            present = {name: value for name, value in zip(names, values, strict=True) if value == value}  # noqa: PLR0124
+            present = {name: value for name, value in zip(names, values, strict=True) if not math.isnan(value)}
             if row == 0:  # the first line names every score, so that a score without any value survives
-                present = {name: (None if value != value else value) for name, value in zip(names, values, strict=True)}  # noqa: PLR0124
+                present = dict.fromkeys(names) | present
             if present or row == 0 or texts is None:
                 scores[system] = present
         out = {}

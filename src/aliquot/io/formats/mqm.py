@@ -40,7 +40,7 @@ _REQUIRED_ROLES = ("system", "segment", "rater", "source", "target", "category",
 _MARK = re.compile(r"<v>(.*?)</v>", re.DOTALL)
 _SEVERITIES = ("no-error", "no error", "neutral", "minor", "major", "critical")
 _MAX_MISSING_COLUMNS = 3
-"""Columns that the rows may lack: more could not be told apart by what the fields look like."""
+"""Number of columns that rows may lack; with more, fields could not be identified by their content."""
 
 
 @dataclass(frozen=True)

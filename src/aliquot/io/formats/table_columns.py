@@ -124,7 +124,7 @@ _MISSING_WORDS = ("", "na", "n/a", "#n/a", "nan", "none", "null")
 """What people write, in any case, where a number is missing; in a column of texts these are texts."""
 
 _MAX_ODD_CELLS = 10
-"""Up to one cell in so many that is no number is a mistake in a column of numbers."""
+"""A column of numbers may have one mistaken cell in this many."""
 
 _DECIMAL_COMMA, _THOUSANDS = r"^[+-]?\d*,\d+$", r"^[+-]?[1-9]\d{0,2},\d{3}$"
 

@@ -39,6 +39,6 @@ def __getattr__(name: str) -> Any:
     """Import `new` on first use: only it needs the estimators, and the other verbs should start at once."""
     if name != "new":
         raise AttributeError(f"module 'aliquot.report.datasheet' has no attribute '{name}'")
-    from aliquot.report.datasheet.prefilling import new  # noqa: PLC0415
+    from aliquot.report.datasheet.prefilling import new  # noqa: PLC0415  (slow to import)
 
     return new

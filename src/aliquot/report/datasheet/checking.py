@@ -28,7 +28,7 @@ _DOTS = ("...", "…", "..", "etc", "etc.")
 
 @dataclass(frozen=True)
 class WrittenScale:
-    """What a text says of a scale: how many values (None where it cannot be told), and whether it is a range."""
+    """A scale as a text describes it: the number of values (None where unclear), and whether it is a range."""
 
     size: int | None
     is_range: bool
@@ -153,12 +153,12 @@ class Check(Shown):
         return (*views, View("status", intro=(self.status,)))
 
     def to_frame(self) -> pl.DataFrame:
-        """One row per finding."""
+        """Return one row per finding."""
         columns = dict.fromkeys(Finding.__dataclass_fields__, pl.String)
         return pl.DataFrame([vars(finding) for finding in self.findings], schema=columns)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `datasheet check --json`."""
+        """Return the JSON document of `datasheet check --json`."""
         return {
             "name": self.name,
             "complete": self.complete,
@@ -251,7 +251,7 @@ def _check_choice(question: SheetQuestion, answer: Answer) -> Iterator[tuple[Fin
 
 
 def _check_pairs(question: SheetQuestion, answer: Answer) -> Iterator[tuple[FindingKind, str, str]]:
-    """One of each pair is expected; whoever cannot do so chooses Other and explains (3.2.2)."""
+    """Check that one option of each pair is chosen, or Other with an explanation (3.2.2)."""
     pairs: dict[str, list[str]] = {}
     for option in question.options:
         if option.pair is not None:
@@ -266,7 +266,7 @@ def _check_pairs(question: SheetQuestion, answer: Answer) -> Iterator[tuple[Find
 
 
 def _check_scale(sheet: Datasheet, name: str) -> Iterator[Finding]:
-    """4.3.3 to 4.3.6 tell of one rating instrument: all of it or, instead, a task (HEDS, notes on 4.3.3-4.3.6)."""
+    """Check that 4.3.3 to 4.3.6 describe either a rating instrument or a task without one (HEDS, notes on them)."""
     size, values, task = (sheet.answer(number, name).text.strip() for number in (_SIZE, _VALUES, _TASK))
     look = sheet.answer(_LOOK, name).chosen
     without = {
@@ -299,7 +299,7 @@ def _check_scale(sheet: Datasheet, name: str) -> Iterator[Finding]:
 
 
 def _check_values(name: str, size: str, values: str) -> Iterator[Finding]:
-    """The list or range of 4.3.4 has the size of 4.3.3."""
+    """Check that the list or range of 4.3.4 has the size of 4.3.3."""
     stated_size = forms.parse_whole_number(size)
     if not values or forms.is_not_applicable(values):
         return
@@ -313,7 +313,7 @@ def _check_values(name: str, size: str, values: str) -> Iterator[Finding]:
 
 
 def _check_task(sheet: Datasheet) -> Iterator[Finding]:
-    """Input, output and task constrain each other; HEDS says so for some tasks, as guidance."""
+    """Check that input and output fit the task, where HEDS has guidance on it."""
     inputs, outputs = sheet.answer("2.1").chosen, sheet.answer("2.2").chosen
     for option in load_questions()["2.3"].options:
         if option.label not in sheet.answer("2.3").chosen:

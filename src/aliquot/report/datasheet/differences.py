@@ -78,12 +78,12 @@ class SheetDiff(Shown):
         )
 
     def to_frame(self) -> pl.DataFrame:
-        """One row per question (and criterion)."""
+        """Return one row per question (and criterion)."""
         columns = dict.fromkeys(Difference.__dataclass_fields__, pl.String)
         return pl.DataFrame([vars(row) for row in self.rows], schema=columns)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `datasheet diff --json`."""
+        """Return the JSON document of `datasheet diff --json`."""
         return {
             "original": self.original,
             "reproduction": self.reproduction,

@@ -29,7 +29,7 @@ _ALPHA, _POWER = 0.05, 0.80
 
 
 def is_control(table: pl.DataFrame) -> pl.Expr:
-    """True for judgments of control items: `control` holds true, or a kind such as training."""
+    """Return an expression that is true for judgments of control items: `control` is true or names their kind."""
     if "control" not in table.columns:
         return pl.lit(value=False)
     if table["control"].dtype == pl.Boolean:
@@ -45,7 +45,7 @@ def list_answers(judgments: Judgments) -> pl.DataFrame:
 
 
 def count_outputs(data: EvalSet, human: str | None) -> dict[str, int]:
-    """Count the outputs of each system that somebody judged; systems without any are left out."""
+    """Count the judged outputs of each system; systems without any are left out."""
     if data.judgments is not None:
         table = list_answers(data.judgments)
         counts = table.group_by("system").agg(pl.col("item").n_unique().alias("n"))
@@ -100,7 +100,7 @@ def describe_judgments_per_output(judgments: Judgments, criterion: str | None = 
 
 @dataclass(frozen=True)
 class ObservedScale:
-    """The size (4.3.3) and values (4.3.4) of a scale, as far as the values given tell."""
+    """The size (4.3.3) and values (4.3.4) of a scale, inferred from the values."""
 
     size: str
     values: str
@@ -175,7 +175,7 @@ _COEFFICIENTS = {
     **{f"icc{kind}": f"ICC({kind},1)" for kind in "123"},
     **{f"icc{kind}k": f"ICC({kind},k)" for kind in "123"},
 }
-"""Names that a reader knows; those of aliquot where there is no other."""
+"""Usual names of coefficients; others keep aliquot's."""
 
 
 _Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]

@@ -213,7 +213,7 @@ def _parse_yaml(text: str, path: str | Path) -> Any:
         raise MissingExtraError(f"{path}: reading YAML needs PyYAML (`pip install pyyaml`), or write TOML") from None
     try:
         # The base loader leaves every scalar a text: a plain No is an answer, and 4.3.10 is not a number.
-        return yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506
+        return yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506  (the base loader makes texts only)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path} line {mark.line + 1}" if mark is not None else str(path)

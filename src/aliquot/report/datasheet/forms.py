@@ -207,4 +207,4 @@ _FORMS: Mapping[str, Callable[[str], Fault | None]] = {
 }
 
 ADVICE = frozenset({"power"})
-"""Forms that HEDS wishes for but whose lack does not make a sheet incomplete."""
+"""Forms that HEDS recommends; a sheet is complete without them."""

@@ -1,4 +1,4 @@
-"""Start a datasheet, filled in as far as data, selection, judgments and results of other verbs go.
+"""Start a datasheet, filled in from data, selection, judgments and results of other verbs.
 
 Nothing is guessed: what is filled in says where it comes from, what could not be filled in although one might expect it
 says why (`notes`), and everything can be changed.
@@ -45,7 +45,7 @@ def new(
     human: str | None = None,
     value_range: tuple[float, float] | None = None,
 ) -> Datasheet:
-    """Start a datasheet for an experiment, filled in as far as what is given goes.
+    """Start a datasheet for an experiment, filled in from the arguments.
 
     Args:
         data: the evaluation set; without it the sheet is blank.
@@ -128,7 +128,7 @@ def _keep_protocol(data: EvalSet, protocol: str) -> EvalSet:
 
 
 def _criterion_names(data: EvalSet | None, human: str | None) -> tuple[str, ...]:
-    """The criteria of the judgments; where they name none, one: the protocol's, or that of the human score."""
+    """Return the criteria of the judgments, or the protocol or human score where they name none."""
     if data is None:
         return ()
     criteria = [] if data.judgments is None else data.judgments.criteria
@@ -238,14 +238,14 @@ def _fill_power(evidence: Evidence) -> Iterator[Filled]:
 
 
 def _judged_scores(evidence: Evidence, data: EvalSet) -> tuple[str, FloatArray | None]:
-    """The human score; where judgments of one protocol are kept, their means, since the score may be another's."""
+    """Return the human score, or the means of the judgments where those of one protocol are kept."""
     if data.judgments is not None and (evidence.human is None or evidence.protocol is not None):
         return "the means of the judgments", data.aggregate(name="_means").scores["_means"]
     return f"the score '{evidence.human}'", data.scores[evidence.human] if evidence.human is not None else None
 
 
 def _fill_quality(evidence: Evidence, judgments: Judgments) -> Iterator[Filled]:
-    """3.3.3 as far as control items, repeated items, marks and a cleaning tell."""
+    """Fill in 3.3.3 from control items, repeated items, marks and cleaning."""
     _, automatic, _, people_out, some_out, *_ = load_questions()["3.3.3"].labels
     chosen: set[str] = set()
     details = []
@@ -268,7 +268,7 @@ def _fill_quality(evidence: Evidence, judgments: Judgments) -> Iterator[Filled]:
 
 
 def _count_checks(judgments: Judgments) -> Iterator[tuple[int, str, bool]]:
-    """Count judgments that tell about annotators; whether repeats were used to check them is for people to say."""
+    """Yield counts of control items and repeats, and whether they are checks: repeats need not be."""
     answers = judgments.answers()
     controls = answers.filter(facts.is_control(answers)).height
     if controls:
@@ -345,7 +345,7 @@ def _fill_scale(evidence: Evidence, name: str) -> Iterator[Filled]:
 
 
 def _fill_scores(evidence: Evidence, name: str) -> Iterator[Filled]:
-    """4.3.9: what a result says, or that the human score is the mean of the judgments, where it is."""
+    """Fill in 4.3.9 from results, or with the mean of the judgments where the human score is that."""
     sentences = [
         text
         for result in evidence.results

@@ -1,6 +1,6 @@
-"""What a preset of `aliquot collect` knows about how people judged: the instrument, the question, the interface.
+"""Answers from the preset of `aliquot collect` with which people judged: the instrument, the question, the interface.
 
-Only judgments that a campaign wrote are taken for its protocol's: they know the version of the guidelines.
+Only judgments of a campaign, which have a column `guidelines`, are taken to be of its preset.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _DIRECT, _RELATIVE, _ANNOTATION = 1, 2, 5  # labels of 4.3.8
 
 
 def _describe_instrument(protocol: Protocol) -> tuple[str, str, int, str, int]:
-    """Size, values, look, task and form of the widget that gives the value."""
+    """Return size, values, look, task and form of the widget that gives the value."""
     widgets = protocol.widgets
     score = next((widget for widget in widgets if isinstance(widget, Score)), None)
     if score is not None:

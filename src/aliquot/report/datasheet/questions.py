@@ -23,7 +23,7 @@ CRITERION = "criterion"
 
 @dataclass(frozen=True)
 class Option:
-    """One label to choose, with what the rules need to know about it."""
+    """One label to choose, with the properties that the rules use."""
 
     label: str
     help: str = ""

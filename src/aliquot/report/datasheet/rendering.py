@@ -44,7 +44,7 @@ def format_of_ending(path: str | Path) -> Format:
 
 def render(
     sheet: Datasheet,
-    format: Format | str = "markdown",  # noqa: A002
+    format: Format | str = "markdown",  # noqa: A002  (the public name)
     *,
     full: bool = False,
     fragment: bool = False,

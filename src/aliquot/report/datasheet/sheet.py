@@ -125,7 +125,7 @@ class Datasheet(Shown):
         return replace(self, criteria=tuple(changed if old.name == criterion else old for old in self.criteria))
 
     def places(self) -> list[tuple[SheetQuestion, str | None]]:
-        """Every question where it is to be answered: with None, or with the name of a criterion."""
+        """Return every question with the criterion it is asked for, None for the whole experiment."""
         per = [question for question in load_questions().values() if question.per_criterion]
         before = [(question, None) for question in load_questions().values() if question.number < "4"]
         after = [(question, None) for question in load_questions().values() if question.number >= "5"]
@@ -160,7 +160,7 @@ class Datasheet(Shown):
         return (View("answers", rows, columns), View("status", intro=(status,)))
 
     def to_frame(self) -> pl.DataFrame:
-        """One row per question (and criterion): number, criterion, title, answer, details, source."""
+        """Return one row per question (and criterion): number, criterion, title, answer, details, source."""
         rows = []
         for question, name in self.places():
             answer = self.answer(question.number, name)

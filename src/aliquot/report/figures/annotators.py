@@ -48,8 +48,8 @@ def heat_figure(result: Agreement, *, measure: str | None = None, title: str | N
 
 def figure_of(matrix: PairMatrix, title: str | None = None) -> Any:
     """Draw a heat map as a matplotlib figure."""
-    import matplotlib as mpl  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    import matplotlib as mpl  # noqa: PLC0415  (slow to import)
+    from matplotlib.figure import Figure  # noqa: PLC0415  (slow to import)
 
     n = len(matrix.annotators)
     size = float(np.clip(2.2 + 0.48 * n, 4.0, 12.0))
@@ -67,7 +67,7 @@ def figure_of(matrix: PairMatrix, title: str | None = None) -> Any:
 
 
 def _colour_limits(values: FloatArray) -> tuple[float, float]:
-    """From 0 (or the lowest, if people disagree more than by chance) to 1, so that pictures can be compared."""
+    """Return limits from 0 (or the lowest value below) to 1, the same for all pictures."""
     return min(0.0, float(np.floor(np.nanmin(values) * 10) / 10)), 1.0
 
 
@@ -89,7 +89,7 @@ def _name_axes(axes: Any, matrix: PairMatrix) -> None:
 
 
 def _write_numbers(axes: Any, values: FloatArray, ends: tuple[float, float]) -> None:
-    """Dark ink on bright cells, white on dark ones."""
+    """Write each cell's value, black on bright cells and white on dark ones."""
     middle = ends[0] + 0.5 * (ends[1] - ends[0])
     for (row, column), value in np.ndenumerate(values):
         text, ink = _format_cell(value), "black" if not value < middle else "white"
@@ -98,7 +98,7 @@ def _write_numbers(axes: Any, values: FloatArray, ends: tuple[float, float]) -> 
 
 
 def _format_cell(value: float) -> str:
-    """Two decimals without a leading 0; a dash where undefined.
+    """Format with two decimals and no leading 0; a dash if undefined.
 
     >>> _format_cell(0.456), _format_cell(-0.001), _format_cell(-0.25), _format_cell(1.0), _format_cell(float("nan"))
     ('.46', '.00', '-.25', '1.00', '–')

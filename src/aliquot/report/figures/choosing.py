@@ -90,7 +90,7 @@ def _measure_lengths(data: EvalSet) -> FloatArray:
 
 
 def _estimate_difficulty(data: EvalSet) -> tuple[FloatArray, str]:
-    """How hard each item is by the metrics together (hard is high); else how far outputs' lengths differ."""
+    """Return the difficulty of each item by its mean metric, or else the spread of outputs' lengths, and its label."""
     names = select_proxies(data, None)
     if names:
         return -np.mean([standardise_metric(data, name).mean(axis=1) for name in names], axis=0), "difficulty (metrics)"

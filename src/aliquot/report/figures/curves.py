@@ -86,7 +86,7 @@ def curves_figure(result: Simulation, measure: str | None = None) -> Any:
 
 
 def make_lines(cells: list[ReplayCell], measure: str) -> list[Line]:
-    """The lines of one panel, random first: what the others are compared with, which for spa_full is its spa."""
+    """Return the lines of one panel, random (the baseline; for spa_full its spa) first."""
     against = MEASURES[measure].against
     if not any((cell.method, cell.measure) == (RANDOM, against) for cell in cells):
         against = measure  # it was not asked for
@@ -193,7 +193,7 @@ def _plan_panel(axis: Any, result: CampaignPlan, name: str) -> None:
 
 
 def _set_limits(axis: Any, result: CampaignPlan, name: str) -> None:
-    """Probabilities and shares may not pass 1, counts not the number of pairs; widths start at 0."""
+    """Set the limits of y: shares end at 1, counts at the number of pairs, widths start at 0."""
     if name == "width_difference":
         axis.set_ylim(bottom=0)
     elif name == "apart":
@@ -215,7 +215,7 @@ def _set_limits(axis: Any, result: CampaignPlan, name: str) -> None:
 
 
 def _add_hours_axis(axis: Any, result: CampaignPlan) -> None:
-    """A second axis of hours and money, where they are known; by the recommended method's expected times."""
+    """Add an axis of hours (and money), where known, from the recommended method's expected times."""
     points = result.curve(result.methods[-1])
     items, hours = np.array([p.items for p in points], dtype=float), np.array([p.hours for p in points])
     if not np.isfinite(hours).all() or len(points) < 2:
@@ -310,7 +310,7 @@ def _label_biases(axis: Any, lines: dict[float, list[Worth]], right: float, top:
 
 
 def _thin_out(values: list[float], limit: int) -> list[float]:
-    """At most so many of ascending values, first and last among them: the closest neighbours are dropped one by one.
+    """Return at most `limit` of ascending values, with both ends: values with the closest neighbours are dropped.
 
     >>> _thin_out([0.0, 0.1, 0.11, 0.5], 3)
     [0.0, 0.11, 0.5]

@@ -29,7 +29,7 @@ MAX_LABEL = 34
 
 
 def require_figures(path: Path) -> None:
-    """Refuse, before any work, an ending that cannot be drawn or a machine without matplotlib."""
+    """Raise before any work if the ending is unknown or matplotlib is not installed."""
     if Path(resolve_ending(path, _STREAMED)).suffix.lower() not in ENDINGS:
         raise OptionError(f"{path}: unknown ending of a picture; use .svg, .png or .pdf")
     require_matplotlib()
@@ -44,8 +44,8 @@ def require_matplotlib() -> None:
 
 
 def new_figure(rows: int = 1, columns: int = 1, *, width: float = 7.0, height: float = 4.2) -> tuple[Any, Any]:
-    """A figure and its axes (rows x columns), plain, without a window."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    """Return a figure without a window, and its axes (rows x columns)."""
+    from matplotlib.figure import Figure  # noqa: PLC0415  (slow to import)
 
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
@@ -74,13 +74,13 @@ def encode_figure(figure: Any, kind: str = "svg") -> bytes:
 
 
 def choose_line_style(number: int) -> tuple[str, Any]:
-    """Colour and dash of a line; grey is random's. All pairs differ before the first comes again."""
+    """Return colour and dash of a line; all combinations are used before one repeats."""
     colours = COLOURS[:-1]
     return colours[number % len(colours)], DASHES[(number + number // len(colours)) % len(DASHES)]
 
 
 def separate_labels(centres: FloatArray, sizes: FloatArray) -> FloatArray:
-    """Centres in [0, 1], as near as can be to those wanted (ascending), of things that must not cover each other.
+    """Move ascending centres in [0, 1] as little as possible so that labels of these sizes do not overlap.
 
     >>> separate_labels(np.array([0.5, 0.5]), np.array([0.2, 0.2])).round(3).tolist()
     [0.4, 0.6]
@@ -97,7 +97,7 @@ def separate_labels(centres: FloatArray, sizes: FloatArray) -> FloatArray:
 
 
 def shorten_label(name: object, letters: int = MAX_LABEL) -> str:
-    """Return a name for a picture: no mathematics, no controls, and cut in its middle where it is longer.
+    """Return a name for a picture: escaped, on one line, its middle cut out where it is longer.
 
     >>> shorten_label("a" * 20 + "b" * 20, 9)
     'aaaa…bbbb'
@@ -110,5 +110,5 @@ def shorten_label(name: object, letters: int = MAX_LABEL) -> str:
 
 
 def wrap_title(text: str, width: int) -> str:
-    """Return a sentence in lines of at most so many letters, for a title."""
+    """Wrap a title to lines of at most `width` letters."""
     return escape.mathtext(textwrap.fill(text, width))

@@ -74,7 +74,7 @@ def _name_rows(axis: Any, names: Sequence[str]) -> None:
 
 
 def _draw_intervals(axis: Any, ends: Sequence[tuple[float, float, float]], clusters: Sequence[int]) -> None:
-    """One interval a row; clusters take turns in colour and marker, and a line parts them."""
+    """Draw one interval per row; clusters alternate in colour and marker, with a line between them."""
     for height, ((low, middle, high), cluster) in enumerate(zip(ends, clusters, strict=True)):
         colour, marker = _CLUSTERS[cluster % 2], "os"[cluster % 2]
         if math.isfinite(low) and math.isfinite(high):
@@ -89,7 +89,7 @@ def _draw_intervals(axis: Any, ends: Sequence[tuple[float, float, float]], clust
 
 def pairs_figure(result: Estimates, title: str | None = None) -> Any:
     """Draw p-values of all pairs as a square: dark where the row's system is better than the column's."""
-    import matplotlib as mpl  # noqa: PLC0415
+    import matplotlib as mpl  # noqa: PLC0415  (slow to import)
 
     rows = [row for row in result.systems if row.cluster is not None]
     if len(rows) < 2:
@@ -120,7 +120,7 @@ def pairs_figure(result: Estimates, title: str | None = None) -> Any:
 
 
 def _pair_matrices(result: Estimates, systems: Sequence[str]) -> tuple[FloatArray, FloatArray]:
-    """p-values and differences, above the diagonal only: rows are better than columns."""
+    """Return matrices of p-values and differences above the diagonal, where rows are better than columns."""
     place = {name: index for index, name in enumerate(systems)}
     p, difference = (np.full((len(systems), len(systems)), np.nan) for _ in range(2))
     for pair in result.pairs:
