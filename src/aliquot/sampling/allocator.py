@@ -8,7 +8,7 @@ sequences hold. Everything is derived from the log of asked cells and judgments:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from aliquot._version import __version__
 from aliquot.core.evalset import ItemId
 from aliquot.core.judgments import Judgments
 from aliquot.core.origin import record_origin
 from aliquot.core.registry import parse_spec
 from aliquot.core.result import make_signature
 from aliquot.core.selection import Design, Selection
-from aliquot.errors import AliquotError, AliquotWarning, DataError, OptionError, unknown_name
+from aliquot.errors import AliquotError, AliquotWarning, DataError, unknown_name
 from aliquot.estimation.estimate import estimate
 from aliquot.estimation.estimate_result import Estimates
 from aliquot.estimation.inputs import attach_judgments
@@ -35,6 +34,14 @@ from aliquot.estimation.running_sequences import Features
 from aliquot.estimation.sequential import check_sequence_target, noise_of_systems
 from aliquot.estimation.targets import JudgingNoise
 from aliquot.io.inputs import DataLike, JudgmentsLike, as_evalset
+from aliquot.sampling.allocation_log import (
+    AllocationLog,
+    Answer,
+    find_asked_places,
+    read_options,
+    require_same_data,
+    warn_unasked,
+)
 from aliquot.sampling.allocator_inputs import (
     RATER_COLUMNS,
     Ask,
@@ -69,7 +76,7 @@ class Advice:
     text: str  # in words
 
 
-class Allocator:
+class Allocator(AllocationLog[Ask]):
     """Decides which cells people should judge next.
 
     Args:
@@ -102,6 +109,8 @@ class Allocator:
     (31, 100)
     """
 
+    UNIT, ANSWER = "cell", "judgment"
+
     def __init__(
         self,
         data: DataLike,
@@ -122,8 +131,9 @@ class Allocator:
         seed: int = 0,
     ) -> None:
         check_sequence_target(target)
-        self._options = {name: value for name, value in locals().items() if name not in ("self", "data")}
+        given = {name: value for name, value in locals().items() if name not in ("self", "data", "__class__")}
         self.data = as_evalset(data)
+        super().__init__(given, self.data.fingerprint, budget_in_cells(budget, self.data))
         scale: Any = protocol_scale
         for name, value, options in (
             ("unit", unit, UNITS),
@@ -134,7 +144,6 @@ class Allocator:
             if value not in options:
                 raise unknown_name(name, value, options)
         self._question, self._pairs = read_question(question, self.data)
-        self._budget = budget_in_cells(budget, self.data)
         self._spec, self._seed, self._unit, self._repeats = parse_spec(policy), seed, unit, repeats
         self._policy = check_policy(self._spec, self._budget)
         order_unit = "document" if unit == "document" else "item"
@@ -152,10 +161,6 @@ class Allocator:
         self.rows = {str(item): row for row, item in enumerate(self._ids)}  # files may write 7 as "7"
         self.columns = {name: column for column, name in enumerate(self.data.systems)}
         self._asked = np.zeros(self.data.n_systems, dtype=np.int64)  # how far each system went along the order
-        self._open: dict[tuple[int, int], Ask] = {}
-        self._answers: dict[tuple[int, int], dict[Any, float]] = {}
-        self._log: list[dict[str, Any]] = []
-        self._spent, self._ended = 0, False  # cells asked; whether the rest of the budget is smaller than a unit
         self._unasked: set[tuple[int, int]] = set()  # cells judged before the order has reached them
         self._cell_order: list[tuple[int, int]] = []  # judged cells, in the order in which the monitor takes them
         self._cells_fed, self._monitor_stale = 0, False  # how many of these it took; whether a score has changed since
@@ -188,30 +193,16 @@ class Allocator:
         """Cells asked so far, repeats included."""
         return self._spent
 
-    def next(self, k: int = 1) -> list[Ask]:
-        """Return the next k cells to judge, or fewer where the budget or the items end; units are not divided."""
-        if k < 1:
-            raise OptionError(f"next({k}): ask for at least 1 cell")
+    def _start_batch(self) -> Callable[[], list[Ask]]:
         fit = self._model.fit() if self._model.counts.any() else None
-        asks: list[Ask] = []
         draws = standard_draws([self._seed, 1, len(self._log)], self.data.n_systems)
         batch: dict[str, FloatArray] = {"beaten": self._beaten_systems().astype(np.float64)}
         rng = np.random.default_rng([self._seed, 2, len(self._log)])
-        while len(asks) < k and (self._budget is None or self._spent < self._budget):
-            unit = self._next_unit(fit, draws, batch, rng.random())
-            self._ended = self._budget is not None and self._spent + len(unit) > self._budget
-            if not unit or self._ended:
-                break
-            asks += unit
-            for ask in unit:
-                self._record_ask(ask)
-        return asks
+        return lambda: self._next_unit(fit, draws, batch, rng.random())
 
     def _record_ask(self, ask: Ask) -> None:
         row, system = self.rows[str(ask.item)], self.columns[ask.system]
-        self._log.append({"event": "ask", **vars(ask)})
-        self._spent += 1
-        self._open[row, system] = ask
+        self._log_ask((row, system), ask)
         if not ask.repeat:
             self._advance_to(system, int(self._place[row]) + 1)
 
@@ -298,20 +289,7 @@ class Allocator:
         that knew them before could stop a system just ahead of a bad answer. The same answer twice counts once; an
         annotator's second, different answer to a cell is refused.
         """
-        fresh: dict[tuple[int, int, Rater], float] = {}
-        for item, system, value, who in read_answers(judgments):
-            key = self._known_cell(item, system, value)
-            before = fresh.get((*key, who), self._answers.get(key, {}).get(who))
-            if before is not None and before != value:
-                name = "without an annotator" if who[0] is None else f"by '{who[0]}'"
-                raise DataError(
-                    f"item {item!r}, system '{system}': two judgments {name}, {before:g} and {value:g}; "
-                    "name the annotators, or keep one"
-                )
-            if before is None:
-                fresh[*key, who] = value
-        for (row, system_at, who), value in fresh.items():
-            self._record_answer(row, system_at, who, value)
+        self._add_answers([self._build_answer(*answer) for answer in read_answers(judgments)])
 
     def _known_cell(self, item: ItemId, system: str, value: float) -> tuple[int, int]:
         if system not in self.columns:
@@ -322,46 +300,39 @@ class Allocator:
             raise DataError(f"item {item!r}, system '{system}': the score {value} is not a number")
         return self.rows[str(item)], self.columns[system]
 
-    def _record_answer(self, row: int, system: int, who: Rater, value: float) -> None:
-        cell, is_asked = (row, system), bool(self._place[row] < self._asked[system])
-        answers = self._answers.setdefault(cell, {})
-        first = not answers
-        answers[who] = value
+    def _build_answer(self, item: ItemId, system: str, value: float, who: Rater) -> Answer:
+        row, column = self._known_cell(item, system, value)
         rater = {name: part for name, part in zip(RATER_COLUMNS, who, strict=True) if part is not None}
-        self._log.append(
-            {
-                "event": "judgment",
-                "item": self._ids[row],
-                "system": self.data.systems[system],
-                "value": value,
-                **rater,
-                **({} if is_asked else {"unasked": True}),
-            }
-        )
-        self._open.pop(cell, None)
+        event = {"item": self._ids[row], "system": self.data.systems[column], "value": value, **rater}
+        return Answer((row, column), who, value, event, f"item {item!r}, system '{system}'")
+
+    def _record_answer(self, answer: Answer) -> None:
+        row, system = answer.key
+        is_asked = bool(self._place[row] < self._asked[system])
+        before = self._log_answer(answer, is_asked=is_asked)
         if is_asked:
-            self._update_model(cell, first=first)
+            self._update_model(answer.key, first=not before)
         else:
-            self._unasked.add(cell)
+            self._unasked.add(answer.key)
             self._advance_to(system, int(self._asked[system]))
+
+    def _read_answer(self, event: Mapping[str, Any]) -> Answer:
+        who = (event.get("annotator"), event.get("criterion"))
+        return self._build_answer(event["item"], event["system"], event["value"], who)
+
+    def _read_ask(self, event: Mapping[str, Any]) -> Ask:
+        row, _ = self._known_cell(event["item"], event["system"], 0.0)
+        return Ask(self._ids[row], event["system"], event["probability"], bool(event.get("repeat", False)))
 
     def _update_model(self, cell: tuple[int, int], *, first: bool = True) -> None:
         """Let an answered cell inform the policy and the monitor, which begins anew where a score has changed."""
-        self._model.set_score(*cell, self._cell_mean(cell))
+        self._model.set_score(*cell, self._mean_answer(cell))
         if first:
             self._cell_order.append(cell)
         else:
             self._monitor_stale = True
 
-    def _cell_mean(self, cell: tuple[int, int]) -> float:
-        return float(np.mean(list(self._answers[cell].values())))
-
     # -- results -------------------------------------------------------------------------------------------------------
-
-    @property
-    def pending(self) -> list[Ask]:
-        """Cells asked and not answered yet."""
-        return list(self._open.values())
 
     @property
     def judgments(self) -> Judgments:
@@ -427,7 +398,7 @@ class Allocator:
     def advice(self) -> Advice:
         """Say what is decided, valid at every look, and whether to stop."""
         picture = self._confirm_stop(self._keep_listed_pairs(self._update_picture()))
-        out = self._budget is not None and (self._ended or self._spent >= self._budget)
+        out = self._budget is not None and (self._budget_ended or self._spent >= self._budget)
         text = picture.reason
         if out and not picture.stop:
             text = f"stop: the budget of {self._budget} cells is spent; {picture.reason.removeprefix('go on: ')}"
@@ -439,7 +410,7 @@ class Allocator:
             self._monitor, self._cells_fed, self._monitor_stale = self._start_monitor(), 0, False
         waiting = self._cell_order[self._cells_fed :]
         for row, cells in groupby(waiting, key=lambda cell: cell[0]):  # an item's answers that came together
-            scores = {self.data.systems[cell[1]]: self._cell_mean(cell) for cell in cells}
+            scores = {self.data.systems[cell[1]]: self._mean_answer(cell) for cell in cells}
             self._monitor.add(self._ids[row], scores, float(self.order.weight[row]))
         self._cells_fed = len(self._cell_order)
         self._monitor.noise = self._judging_noise()
@@ -486,45 +457,18 @@ class Allocator:
 
     # -- the log -------------------------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
-        """Everything needed to go on elsewhere, as plain values: options, data and the log."""
-        return {
-            "aliquot": __version__,
-            "data": self.data.fingerprint,
-            "options": dict(self._options),
-            "log": self._log[:],
-        }
-
     @classmethod
     def restore(cls, data: DataLike, state: Mapping[str, Any]) -> Allocator:
         """Go on from what `state` gave, with the same data."""
         evalset = as_evalset(data)
-        if not isinstance(state.get("log"), list) or not isinstance(state.get("options"), Mapping):
-            raise DataError("this is no state of an Allocator: 'options' and 'log' are missing")
-        if state.get("data") != evalset.fingerprint:
-            raise DataError(
-                f"{evalset.name}: the log is of other data (fingerprint {state.get('data')}, these have "
-                f"{evalset.fingerprint}); give the data it was made with"
-            )
-        options = dict(state["options"])
+        options = read_options(state, "an Allocator")
+        require_same_data(state, evalset.fingerprint, f"{evalset.name}: ")
         pairs = options.get("question")
         options["question"] = [tuple(pair) for pair in pairs] if isinstance(pairs, list) else pairs
         allocator = cls(evalset, **options)
         for event in state["log"]:
             allocator.replay(event)
         return allocator
-
-    def replay(self, event: Mapping[str, Any]) -> None:
-        """Take one event of a log as it happened."""
-        if event.get("event") == "judgment":
-            row, system = self._known_cell(event["item"], event["system"], event["value"])
-            self._record_answer(row, system, (event.get("annotator"), event.get("criterion")), event["value"])
-        elif event.get("event") == "ask":
-            row, system = self._known_cell(event["item"], event["system"], 0.0)
-            repeat = bool(event.get("repeat", False))
-            self._record_ask(Ask(self._ids[row], event["system"], event["probability"], repeat))
-        else:
-            raise DataError(f"the log holds an unknown event: {event!r}")
 
     @classmethod
     def from_judgments(
@@ -560,23 +504,18 @@ class Allocator:
             judged | {allocator._known_cell(item, system, 0.0) for item, system in read_cells(asked)}
         )
         allocator.add([(item, system, value, *who) for item, system, value, who in rows])
-        if allocator._unasked:
-            n_unasked, advice = len(allocator._unasked), "is the seed, the unit or the data another one than before?"
-            warnings.warn(
-                f"{n_unasked} of {len(judged)} judged cells are not among those asked: they do not count until "
-                f"the order of items reaches them; {advice}",
-                AliquotWarning,
-                2,
-            )
+        consequence = (
+            "until the order of items reaches them; is the seed, the unit or the data another one than before?"
+        )
+        warn_unasked(len(allocator._unasked), f"{len(judged)} judged cells", consequence)
         return allocator
 
     def _replay_asked(self, cells: set[tuple[int, int]]) -> None:
         """Note the cells that were asked, in the order of items."""
         places_asked: list[tuple[int, int]] = []
         for system in range(self.data.n_systems):
-            places = np.sort([self._place[row] for row, column in cells if column == system]).astype(np.int64)
-            dense = np.flatnonzero(2 * np.arange(1, len(places) + 1) > places)
-            places_asked += [(int(place), system) for place in places[: dense[-1] + 1 if len(dense) else 0]]
+            places = find_asked_places(self._place[row] for row, column in cells if column == system)
+            places_asked += [(int(place), system) for place in places]
         for place, system in sorted(places_asked):
             # what the policy's probability was is not known, and nothing needs it
             self._record_ask(Ask(self._ids[self.order.rows[place]], self.data.systems[system], float("nan")))

@@ -8,8 +8,7 @@ and choices: the same log gives the same next pairs.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from aliquot._version import __version__
 from aliquot.core.evalset import ItemId
 from aliquot.core.registry import parse_spec
 from aliquot.core.result import make_signature
-from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
+from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike
+from aliquot.sampling.allocation_log import (
+    AllocationLog,
+    Answer,
+    find_asked_places,
+    read_options,
+    require_same_data,
+    warn_unasked,
+)
 from aliquot.sampling.pair_decisions import PairAdvice, PairDecisions
 from aliquot.sampling.pair_inputs import (
     Choice,
@@ -60,7 +66,7 @@ class RankedSystem:
     n: int
 
 
-class PairAllocator:
+class PairAllocator(AllocationLog[PairAsk]):
     """Decides which two systems people should choose between next, and on which item.
 
     Args:
@@ -83,6 +89,8 @@ class PairAllocator:
     ['A', 'B', 'C']
     """
 
+    UNIT, ANSWER = "choice", "choice"
+
     def __init__(
         self,
         data: DataLike | Sequence[str],
@@ -98,8 +106,8 @@ class PairAllocator:
             raise unknown_name("question", question, PAIR_QUESTIONS)
         if not 0.0 < alpha < 1.0:
             raise OptionError(f"alpha is {alpha:g}; choose between 0 and 1, for instance 0.05")
-        self._options = {"question": question, "policy": policy, "budget": budget, "alpha": alpha, "seed": seed}
-        self.systems, self.items, present, self._data = read_systems_and_items(data, items)
+        given = {"question": question, "policy": policy, "budget": budget, "alpha": alpha, "seed": seed}
+        self.systems, self.items, present, fingerprint = read_systems_and_items(data, items)
         self._question, self._seed = question, seed
         self._spec = parse_spec(policy)
         self._policy = check_pair_policy(self._spec)
@@ -111,7 +119,7 @@ class PairAllocator:
         self._present = present
         comparable = np.full((m, m), n) if present is None else present.T.astype(np.int64) @ present.astype(np.int64)
         self._population: IntArray = comparable[self._first, self._second].astype(np.int64)
-        self._budget = budget_in_choices(budget, int(self._population.sum()))
+        super().__init__(given, fingerprint, budget_in_choices(budget, int(self._population.sum())))
         rng = np.random.default_rng([seed, 0xD0E1])
         self._order = rng.permutation(n)
         self._turn = rng.permutation(count)
@@ -121,11 +129,7 @@ class PairAllocator:
         self._reached = np.zeros(count, dtype=np.int64)  # places of the order a pair has gone
         self._asked = np.zeros(count, dtype=np.int64)  # its items on the way, asked or answered without being asked
         self._value, self._number, self._ties = np.zeros((m, m)), np.zeros((m, m)), 0.0
-        self._open: dict[tuple[int, int], PairAsk] = {}
-        self._answers: dict[tuple[int, int], dict[str | None, float]] = {}
-        self._log: list[dict[str, Any]] = []
         self._memory: dict[str, Any] = {}
-        self._spent = 0
         self._sequence_place: dict[tuple[int, int], int] = {}  # place of an item's value in the sequence of a pair
         self._decisions = PairDecisions(self.systems, self._population, question, alpha)
         if present is not None:
@@ -140,26 +144,21 @@ class PairAllocator:
         names = [(self.systems[a], self.systems[b]) for a, b in zip(self._first, self._second, strict=True)]
         return dict(zip(names, self._asked.tolist(), strict=True))
 
-    def next(self, k: int = 1) -> list[PairAsk]:
-        """Return the next k choices to be made, or fewer where the budget or the items end."""
-        if k < 1:
-            raise OptionError(f"next({k}): ask for at least 1 choice")
-        asks: list[PairAsk] = []
+    def _start_batch(self) -> Callable[[], list[PairAsk]]:
         draws = standard_draws([self._seed, 1, len(self._log)], len(self.systems))
         batch: dict[str, FloatArray] = {}
-        while len(asks) < k and (self._budget is None or self._spent < self._budget):
-            if not (self._asked < self._population).any():
-                break
-            probability = self._probabilities(draws, batch)
-            rng = np.random.default_rng([self._seed, 2, len(self._log)])
-            pair = int(rng.choice(len(probability), p=probability))
-            swapped = bool(rng.integers(2))
-            row = self._next_row(pair)
-            names = (self.systems[self._first[pair]], self.systems[self._second[pair]])
-            a, b = names[::-1] if swapped else names
-            asks.append(PairAsk(self.items[row], a, b, float(probability[pair])))
-            self._record_ask(pair, row, asks[-1])
-        return asks
+        return lambda: self._next_unit(draws, batch)
+
+    def _next_unit(self, draws: FloatArray, batch: dict[str, FloatArray]) -> list[PairAsk]:
+        if not (self._asked < self._population).any():
+            return []
+        probability = self._probabilities(draws, batch)
+        rng = np.random.default_rng([self._seed, 2, len(self._log)])
+        pair = int(rng.choice(len(probability), p=probability))
+        swapped = bool(rng.integers(2))
+        names = (self.systems[self._first[pair]], self.systems[self._second[pair]])
+        a, b = names[::-1] if swapped else names
+        return [PairAsk(self.items[self._row_at(pair)], a, b, float(probability[pair]))]
 
     def _probabilities(self, draws: FloatArray, batch: dict[str, FloatArray]) -> FloatArray:
         state = PairPolicyState(
@@ -205,10 +204,21 @@ class PairAllocator:
         present = self._present
         return present is None or bool(present[row, self._first[pair]] and present[row, self._second[pair]])
 
-    def _record_ask(self, pair: int, row: int, ask: PairAsk) -> None:
-        self._open[pair, row] = ask
-        self._log.append({"event": "ask", **vars(ask)})
-        self._spent += 1
+    def _record_ask(self, ask: PairAsk) -> None:
+        pair, row, _ = self._resolve_choice((ask.item, ask.a, ask.b, None))
+        if self._asked[pair] >= self._population[pair] or self._next_row(pair) != row:
+            raise DataError(
+                f"the log asks '{ask.a}' and '{ask.b}' on item {ask.item!r}, which is not their next one; was the log "
+                "cut, or made by another version?"
+            )
+        self._log_ask((pair, row), ask)
+
+    def _read_ask(self, event: Mapping[str, Any]) -> PairAsk:
+        ask = PairAsk(event["item"], event["a"], event["b"], event["probability"])
+        self._resolve_choice((ask.item, ask.a, ask.b, None))
+        if self._policy.remembers:
+            self._probabilities(np.zeros((0, len(self.systems))), {})
+        return ask
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
@@ -219,26 +229,20 @@ class PairAllocator:
         were never asked are kept and marked: they inform the policy and the ranking at once, decisions when the pair
         comes to their item. The same choice twice counts once; an annotator's second, different one is refused.
         """
-        fresh: dict[tuple[int, int, str | None], tuple[float, Choice]] = {}
-        for choice in choices:
-            pair, row, value = self._resolve_choice(choice)
-            annotator = choice[4] if len(choice) > 4 else None
-            before = self._answers.get((pair, row), {}).get(annotator)
-            before = fresh.get((pair, row, annotator), (before, choice))[0]
-            if before is not None and before != value:
-                item, a, b = choice[:3]
-                who = "without an annotator" if annotator is None else f"by '{annotator}'"
-                raise DataError(
-                    f"item {item!r}, '{a}' and '{b}': two choices {who}, {self._winner_name(pair, before)} and "
-                    f"{self._winner_name(pair, value)}; name the annotators, or keep one"
-                )
-            if before is None:
-                fresh[pair, row, annotator] = (value, choice)
-        for (pair, row, annotator), (value, choice) in fresh.items():
-            self._record_choice(pair, row, value, choice, annotator)
+        self._add_answers([self._build_answer(choice) for choice in choices])
 
-    def _winner_name(self, pair: int, value: float) -> str:
-        return "a tie" if value == 0.5 else f"'{self.systems[(self._second, self._first)[int(value)][pair]]}'"
+    def _build_answer(self, choice: Choice) -> Answer:
+        pair, row, value = self._resolve_choice(choice)
+        item, a, b, winner = choice[:4]
+        annotator = choice[4] if len(choice) > 4 else None
+        event = {"item": item, "a": a, "b": b, "winner": winner, "annotator": annotator}
+        return Answer((pair, row), annotator, value, event, f"item {item!r}, '{a}' and '{b}'")
+
+    def _format_value(self, key: tuple[int, int], value: float) -> str:
+        return "a tie" if value == 0.5 else f"'{self.systems[(self._second, self._first)[int(value)][key[0]]]}'"
+
+    def _read_answer(self, event: Mapping[str, Any]) -> Answer:
+        return self._build_answer((event["item"], event["a"], event["b"], event["winner"], event.get("annotator")))
 
     def _resolve_choice(self, choice: Choice) -> tuple[int, int, float]:
         """Pair, row and value (1 where the first system of the pair won) of a choice, or why it cannot be one."""
@@ -263,25 +267,12 @@ class PairAllocator:
         value = 0.5 if winner is None else float(self._system[winner] == self._first[pair])
         return pair, row, value
 
-    def _record_choice(self, pair: int, row: int, value: float, choice: Choice, annotator: str | None) -> None:
-        is_asked = (self._place[row] - self._start[pair]) % len(self.items) < self._reached[pair]
-        values = self._answers.setdefault((pair, row), {})
-        before = values.copy()
-        values[annotator] = value
-        self._log.append(
-            {
-                "event": "choice",
-                "item": choice[0],
-                "a": choice[1],
-                "b": choice[2],
-                "winner": choice[3],
-                "annotator": annotator,
-                **({} if is_asked else {"unasked": True}),
-            }
-        )
-        self._open.pop((pair, row), None)
+    def _record_answer(self, answer: Answer) -> None:
+        pair, row = answer.key
+        is_asked = bool((self._place[row] - self._start[pair]) % len(self.items) < self._reached[pair])
+        before = self._log_answer(answer, is_asked=is_asked)
         self._update_counts(pair, before, -1.0)
-        self._update_counts(pair, values, 1.0)
+        self._update_counts(pair, self._answers[answer.key], 1.0)
         if not is_asked:
             self._pass_unavailable(pair)
         else:
@@ -300,18 +291,13 @@ class PairAllocator:
 
     def _update_sequence(self, pair: int, row: int) -> None:
         """Let the sequences take an item's value, the mean of its annotators' choices; a later choice revises it."""
-        mean = float(np.mean(list(self._answers[pair, row].values())))
+        mean = self._mean_answer((pair, row))
         if (pair, row) in self._sequence_place:
             self._decisions.revise_value(pair, self._sequence_place[pair, row], mean)
         else:
             self._sequence_place[pair, row] = self._decisions.add_value(pair, mean)
 
     # -- results -------------------------------------------------------------------------------------------------------
-
-    @property
-    def pending(self) -> list[PairAsk]:
-        """Choices asked and not answered yet."""
-        return list(self._open.values())
 
     @property
     def choices(self) -> pl.DataFrame:
@@ -340,7 +326,7 @@ class PairAllocator:
             question=options["question"],
             unit="pair",
             seed=options["seed"],
-            data=self._data,
+            data=self._fingerprint,
         )
 
     def ranking(self) -> list[RankedSystem]:
@@ -367,23 +353,13 @@ class PairAllocator:
 
     # -- the log -------------------------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
-        """Everything needed to go on elsewhere, as plain values: options, data and the log."""
-        return {"aliquot": __version__, "data": self._data, "options": dict(self._options), "log": self._log[:]}
-
     @classmethod
     def restore(
         cls, data: DataLike | Sequence[str], state: Mapping[str, Any], *, items: Iterable[ItemId] | None = None
     ) -> PairAllocator:
         """Go on from what `state` gave, with the same data."""
-        if not isinstance(state.get("log"), list) or not isinstance(state.get("options"), Mapping):
-            raise DataError("this is no state of a PairAllocator: 'options' and 'log' are missing")
-        allocator = cls(data, items=items, **state["options"])
-        if state.get("data") != allocator._data:
-            raise DataError(
-                f"the log is of other data (fingerprint {state.get('data')}, these have {allocator._data})"
-                "; give the data it was made with"
-            )
+        allocator = cls(data, items=items, **read_options(state, "a PairAllocator"))
+        require_same_data(state, allocator._fingerprint)
         for event in state["log"]:
             allocator.replay(event)
         return allocator
@@ -423,47 +399,20 @@ class PairAllocator:
         allocator._replay_asked({allocator._resolve_choice(choice)[:2] for choice in (*rows, *still)})
         allocator.add(rows)
         n_unasked = sum("unasked" in event for event in allocator._log)
-        if n_unasked:
-            warnings.warn(
-                f"{n_unasked} of {len(rows)} choices are not among those asked: they do not count for decisions "
-                "until the pair's order of items reaches them; is the seed or the data another one than "
-                "before?",
-                AliquotWarning,
-                2,
-            )
+        reached = "until the pair's order of items reaches them"
+        consequence = f"for decisions {reached}; is the seed or the data another one than before?"
+        warn_unasked(n_unasked, f"{len(rows)} choices", consequence)
         return allocator
 
     def _replay_asked(self, pairs_and_rows: set[tuple[int, int]]) -> None:
         """Note the choices that were asked, pair by pair in the order of items."""
         n = len(self.items)
         for pair in range(len(self._first)):
-            places = np.sort(
-                [(self._place[row] - self._start[pair]) % n for other, row in pairs_and_rows if other == pair]
-            )
-            dense = np.flatnonzero(2 * np.arange(1, len(places) + 1) > places)
-            last = int(places[dense[-1]]) if len(dense) else -1
+            on_pair = (row for other, row in pairs_and_rows if other == pair)
+            places = find_asked_places((self._place[row] - self._start[pair]) % n for row in on_pair)
+            last = int(places[-1]) if len(places) else -1
             while self._reached[pair] <= last and self._asked[pair] < self._population[pair]:
                 row = self._next_row(pair)
                 if (pair, row) in pairs_and_rows:  # others were asked, too, and nobody has answered
                     a, b = self.systems[self._first[pair]], self.systems[self._second[pair]]
-                    self._record_ask(pair, row, PairAsk(self.items[row], a, b, float("nan")))
-
-    def replay(self, event: Mapping[str, Any]) -> None:
-        """Take one event of a log as it happened."""
-        if event.get("event") == "choice":
-            choice = (event["item"], event["a"], event["b"], event["winner"], event.get("annotator"))
-            pair, row, value = self._resolve_choice(choice)
-            self._record_choice(pair, row, value, choice, choice[4])
-        elif event.get("event") == "ask":
-            ask = PairAsk(event["item"], event["a"], event["b"], event["probability"])
-            pair, row, _ = self._resolve_choice((ask.item, ask.a, ask.b, None))
-            if self._policy.remembers:
-                self._probabilities(np.zeros((0, len(self.systems))), {})
-            if self._asked[pair] >= self._population[pair] or self._next_row(pair) != row:
-                raise DataError(
-                    f"the log asks '{ask.a}' and '{ask.b}' on item {ask.item!r}, which is not their next "
-                    "one; was the log cut, or made by another version?"
-                )
-            self._record_ask(pair, row, ask)
-        else:
-            raise DataError(f"the log holds an unknown event: {event!r}")
+                    self._log_ask((pair, row), PairAsk(self.items[row], a, b, float("nan")))
