@@ -38,8 +38,8 @@ from aliquot.sampling.pair_inputs import (
     read_pairs,
     read_systems_and_items,
 )
-from aliquot.sampling.pair_policies import PairPolicyState, check_pair_policy, fit_strengths, pair_index
-from aliquot.sampling.policies import standard_draws
+from aliquot.sampling.pair_policies import PAIR_POLICIES, PairPolicyState, fit_strengths, pair_index
+from aliquot.sampling.policies import check_policy, standard_draws
 from aliquot.stats.arrays import FloatArray, IntArray
 
 PAIR_QUESTIONS = ("top", "best", "ranking")
@@ -110,7 +110,7 @@ class PairAllocator(AllocationLog[PairAsk]):
         self.systems, self.items, present, fingerprint = read_systems_and_items(data, items)
         self._question, self._seed = question, seed
         self._spec = parse_spec(policy)
-        self._policy = check_pair_policy(self._spec)
+        self._policy = check_policy(self._spec, None, PAIR_POLICIES, "policy for pairs")
         self._row = {item: row for row, item in enumerate(self.items)}
         self._system = {name: column for column, name in enumerate(self.systems)}
         m, n = len(self.systems), len(self.items)

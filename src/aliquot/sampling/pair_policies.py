@@ -7,7 +7,6 @@ published policies follow their papers, for comparison; `auto` is ours. Pairs ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,10 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
-from aliquot.core.registry import RegistryEntry, Spec
-from aliquot.errors import OptionError, unknown_name
+from aliquot.errors import OptionError
 from aliquot.sampling.pair_decisions import PairDecisions
-from aliquot.sampling.policies import FLOOR, one_hot, question_weights
+from aliquot.sampling.policies import FLOOR, Policy, one_hot, question_weights, register_policy
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.bradley_terry import StrengthPosterior, strength_posterior
 
@@ -72,36 +70,7 @@ def fit_strengths(
     return strength_posterior(value, number, np.maximum(planned, number), dispersion=dispersion)
 
 
-@dataclass(frozen=True)
-class PairPolicy(RegistryEntry):
-    """A registered policy for pairs."""
-
-    remembers: bool  # whether it carries something from one choice to the next
-    paper: str
-
-    def probabilities(self, state: PairPolicyState, parameters: Mapping[str, Any]) -> FloatArray:
-        """Each pair's probability to be compared next; they sum to 1."""
-        return np.asarray(self.function(state, **self.bind(parameters)), dtype=np.float64)
-
-
-PAIR_POLICIES: dict[str, PairPolicy] = {}
-
-
-def _register_policy(name: str, *, remembers: bool = False, paper: str = "") -> Callable[..., Any]:
-    def decorator(function: Callable[..., FloatArray]) -> Callable[..., FloatArray]:
-        PAIR_POLICIES[name] = PairPolicy(name, function, remembers, paper)
-        return function
-
-    return decorator
-
-
-def check_pair_policy(spec: Spec) -> PairPolicy:
-    """Refuse an unknown policy or parameter before any work is done."""
-    if spec.name not in PAIR_POLICIES:
-        raise unknown_name("policy for pairs", spec.name, PAIR_POLICIES)
-    policy = PAIR_POLICIES[spec.name]
-    policy.bind(spec.parameters)
-    return policy
+PAIR_POLICIES: dict[str, Policy] = {}
 
 
 def _choose_least_compared(state: PairPolicyState, among: BoolArray) -> FloatArray:
@@ -110,7 +79,7 @@ def _choose_least_compared(state: PairPolicyState, among: BoolArray) -> FloatArr
     return one_hot(int(order[0]), len(among))
 
 
-@_register_policy("uniform")
+@register_policy(PAIR_POLICIES, "uniform")
 def uniform(state: PairPolicyState) -> FloatArray:
     """All pairs in turn."""
     return _choose_least_compared(state, state.open)
@@ -119,7 +88,7 @@ def uniform(state: PairPolicyState) -> FloatArray:
 # -- Relative minimum empirical divergence ---------------------------------------------------------------------------
 
 
-@_register_policy("dueling", remembers=True, paper="Komiyama, Honda, Kashima and Nakagawa 2015, RMED1")
+@register_policy(PAIR_POLICIES, "dueling", remembers=True, paper="Komiyama, Honda, Kashima and Nakagawa 2015, RMED1")
 def dueling(state: PairPolicyState, *, first: int = 1) -> FloatArray:
     """Relative minimum empirical divergence (RMED1), the best of 13 dueling bandits in Mohankumar and Khapra (2022).
 
@@ -210,7 +179,7 @@ def pair_index(first: int, second: int, systems: int) -> int:
 # -- Relative upper confidence bounds --------------------------------------------------------------------------------
 
 
-@_register_policy("rucb", remembers=True, paper="Zoghi, Whiteson, Munos and de Rijke 2014")
+@register_policy(PAIR_POLICIES, "rucb", remembers=True, paper="Zoghi, Whiteson, Munos and de Rijke 2014")
 def rucb(state: PairPolicyState, *, alpha: float = 0.51) -> FloatArray:
     """Relative upper confidence bound (RUCB): a system that may still be the best against its strongest rival.
 
@@ -263,7 +232,7 @@ def upper_bounds(value: FloatArray, number: FloatArray, alpha: float) -> FloatAr
 _DECIDING = {"top": 0.1, "best": 0.7, "ranking": 0.1}
 
 
-@_register_policy("auto")
+@register_policy(PAIR_POLICIES, "auto")
 def auto(state: PairPolicyState, *, floor: float = FLOOR, first: int = 2, decide: float | None = None) -> FloatArray:
     """The pair whose next choice reduces the expected number of misordered pairs most, weighted by the question.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from aliquot.core.registry import RegistryEntry, Spec
 from aliquot.errors import OptionError, unknown_name
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
+F = TypeVar("F", bound=Callable[..., FloatArray])
 MIN_ITEMS = 5
 FLOOR = 0.1
 QUESTIONS = ("top", "ranking", "best", "means", "pairs")
@@ -47,35 +48,40 @@ class PolicyState:
 
 @dataclass(frozen=True)
 class Policy(RegistryEntry):
-    """A registered policy."""
+    """A registered policy, for systems or for pairs."""
 
-    needs_budget: bool
-    paper: str
+    paper: str = ""
+    needs_budget: bool = False
+    remembers: bool = False  # whether it carries something from one choice to the next
 
-    def probabilities(self, state: PolicyState, parameters: Mapping[str, Any]) -> FloatArray:
-        """Each system's probability to be judged next; they sum to 1."""
+    def probabilities(self, state: Any, parameters: Mapping[str, Any]) -> FloatArray:
+        """Each system's or pair's probability to be next; they sum to 1."""
         return np.asarray(self.function(state, **self.bind(parameters)), dtype=np.float64)
 
 
 POLICIES: dict[str, Policy] = {}
 
 
-def _register_policy(name: str, *, needs_budget: bool = False, paper: str = "") -> Callable[..., Any]:
-    def decorator(function: Callable[..., FloatArray]) -> Callable[..., FloatArray]:
-        POLICIES[name] = Policy(name, function, needs_budget, paper)
+def register_policy(policies: dict[str, Policy], name: str, **traits: Any) -> Callable[[F], F]:
+    """Return a decorator that adds a function to the policies."""
+
+    def decorator(function: F) -> F:
+        policies[name] = Policy(name, function, **traits)
         return function
 
     return decorator
 
 
-def check_policy(spec: Spec, budget: int | None) -> Policy:
-    """Refuse an unknown policy or parameter, or one that needs a budget, before any work is done."""
-    if spec.name not in POLICIES:
-        raise unknown_name("policy", spec.name, POLICIES)
-    policy = POLICIES[spec.name]
+def check_policy(
+    spec: Spec, budget: int | None, policies: Mapping[str, Policy] = POLICIES, kind: str = "policy"
+) -> Policy:
+    """Return a spec's policy; raise for an unknown name or parameter, or for a missing budget."""
+    if spec.name not in policies:
+        raise unknown_name(kind, spec.name, policies)
+    policy = policies[spec.name]
     policy.bind(spec.parameters)
     if policy.needs_budget and budget is None:
-        raise OptionError(f"the policy '{spec.name}' divides a budget: give --budget, in cells")
+        raise OptionError(f"the policy '{spec.name}' divides a budget: give `budget`, in cells")
     return policy
 
 
@@ -99,13 +105,13 @@ def _choose_starter(state: PolicyState, first: int) -> FloatArray | None:
     return _choose_least_asked(state, lacking) if lacking.any() else None
 
 
-@_register_policy("uniform")
+@register_policy(POLICIES, "uniform")
 def uniform(state: PolicyState) -> FloatArray:
     """All systems in turn: the same items for all."""
     return _choose_least_asked(state, state.open)
 
 
-@_register_policy("rank", paper="arXiv 2608.03437")
+@register_policy(POLICIES, "rank", paper="arXiv 2608.03437")
 def rank(state: PolicyState, *, power: float = 1.0, first: int = MIN_ITEMS) -> FloatArray:
     """A system drawn with weight 1 / rank^power by the present estimates.
 
@@ -123,7 +129,7 @@ def rank(state: PolicyState, *, power: float = 1.0, first: int = MIN_ITEMS) -> F
     return np.asarray(weight / weight.sum())
 
 
-@_register_policy("successive_rejects", needs_budget=True, paper="Audibert and Bubeck 2010")
+@register_policy(POLICIES, "successive_rejects", needs_budget=True, paper="Audibert and Bubeck 2010")
 def successive_rejects(state: PolicyState) -> FloatArray:
     """Phases of equal allocation; after each, the worst system is dropped."""
     m, budget = len(state.asked), state.budget or 0
@@ -132,7 +138,7 @@ def successive_rejects(state: PolicyState) -> FloatArray:
     return _in_phases(state, [(max(1, size), 1) for size in sizes])
 
 
-@_register_policy("successive_halving", needs_budget=True, paper="Karnin, Koren and Somekh 2013")
+@register_policy(POLICIES, "successive_halving", needs_budget=True, paper="Karnin, Koren and Somekh 2013")
 def successive_halving(state: PolicyState) -> FloatArray:
     """Rounds of equal allocation with the same budget each; after each, the worse half is dropped."""
     survivors, budget = len(state.asked), state.budget or 0
@@ -166,7 +172,7 @@ def _in_phases(state: PolicyState, phases: list[tuple[int, int]]) -> FloatArray:
     return _choose_least_asked(state, remaining if remaining.any() else state.open)
 
 
-@_register_policy("auto")
+@register_policy(POLICIES, "auto")
 def auto(state: PolicyState, *, floor: float = FLOOR, first: int = MIN_ITEMS) -> FloatArray:
     """The system whose next item reduces the expected number of misordered pairs most, weighted by the question.
 
