@@ -441,7 +441,7 @@ def test_options_of_other_kinds_are_refused():
         compare(aliquot.synthetic(items=5, systems=2), "verify")
     for option, value in (("cluster", "document"), ("ties", "none"), ("interval", "t"), ("within", "x")):
         kind = "scores" if option == "within" else "pairwise"
-        with pytest.raises(AliquotError, match=option if option != "ties" else "treatment of ties"):
+        with pytest.raises(AliquotError, match=f"`{option}` is"):
             compare(aliquot.synthetic(items=5, systems=2) if kind == "scores" else SIMPLE, kind, **{option: value})
     with pytest.raises(OptionError, match="alpha"):
         compare(SIMPLE, "pairwise", alpha=0.9)

@@ -393,7 +393,7 @@ def test_broken_groups():
         survey(trial(), "groups", groups=["report", "placebo"])
     with pytest.raises(NameUnknownError, match="unknown measure 'BMI'"):
         survey(trial(), "groups", lower_is_better=["BMI"])
-    with pytest.raises(NameUnknownError, match="adjustment"):
+    with pytest.raises(NameUnknownError, match="`adjust`"):
         survey(trial(), "groups", adjust="bonferroni")
     twice = pl.concat([trial(), trial().head(1).with_columns(pl.lit(0.0).alias("after"))])
     with pytest.raises(DataError, match="participant '0' has several rows for 'PA'"):

@@ -330,7 +330,7 @@ def test_systems_may_be_chosen(estimated, files):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--interval", "bootstrp"), "unknown interval 'bootstrp'; did you mean 'bootstrap'?"),
+        (("--interval", "bootstrp"), "--interval is 'bootstrp'; did you mean 'bootstrap'?"),
         (("--interval", "hoeffding"), "set --range"),
         (("--interval", "hoeffding", "--range", "0"), "--range '0': write LOW,HIGH"),
         (("--interval", "hoeffding", "--range", "a,b"), "--range 'a,b': write LOW,HIGH"),
@@ -348,8 +348,8 @@ def test_systems_may_be_chosen(estimated, files):
         (("--human", "humna"), "unknown score 'humna'; did you mean 'human'?"),
         (("--level", "95"), "level is 95"),
         (("--alpha", "0"), "alpha is 0"),
-        (("--test", "ttest"), "unknown test 'ttest'"),
-        (("--rule", "none"), "unknown rule 'none'"),
+        (("--test", "ttest"), "--test is 'ttest'"),
+        (("--rule", "none"), "--rule is 'none'"),
         (("--systems", "sys9"), "unknown system 'sys9'"),
         (("--selection", "nowhere.jsonl"), "nowhere.jsonl"),
         (("--judgments", "nowhere.csv"), "nowhere.csv"),

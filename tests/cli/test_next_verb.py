@@ -164,7 +164,7 @@ def test_a_budget_ends_it(following):
         (("--question", "means", "--margin", "-1"), "margin"),
         (("--unit", "page"), "unknown unit 'page'"),
         (("--scale", "stars"), "unknown scale 'stars'"),
-        (("--target", "beyond"), "unknown target of a sequence 'beyond'"),
+        (("--target", "beyond"), "--target is 'beyond'"),
         (("--unit", "pair", "--target", "given"), "--target is for cells"),
         (("--cost", "euros"), "unknown cost 'euros'"),
         (("--metrics", "COMET"), "unknown metric 'COMET'"),

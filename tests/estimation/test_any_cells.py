@@ -11,6 +11,7 @@ from aliquot.core.registry import Spec
 from aliquot.errors import NameUnknownError
 from aliquot.estimation.pipeline import infer_means
 from aliquot.estimation.sample import Sample
+from aliquot.estimation.targets import Target
 from aliquot.stats.arrays import FloatArray
 
 SYSTEMS = ("A", "B", "C", "D", "E", "F")
@@ -97,7 +98,7 @@ def test_item_effects_and_metrics_lower_the_error(past: aliquot.EvalSet) -> None
 def test_targets_widen_in_order(past: aliquot.EvalSet) -> None:
     chosen = aliquot.select(past, "segments", budget=80, seed=3)
     bare = aliquot.EvalSet(past.items, past.systems, scores={"h": past.human_score()}, human="h", name="bare")
-    targets = ("given", "testset", "beyond")
+    targets: tuple[Target, ...] = ("given", "testset", "beyond")
     given, testset, beyond = (aliquot.estimate(bare, "mean", selection=chosen, target=name) for name in targets)
     for system in past.systems:
         assert given[system].se < testset[system].se <= beyond[system].se * (1 + 1e-9)
@@ -106,7 +107,7 @@ def test_targets_widen_in_order(past: aliquot.EvalSet) -> None:
     assert ratio == pytest.approx(np.sqrt(1 - 80 / 240), rel=1e-6)  # S/n (1 - n/N) against S/n
     assert any("the largest judging noise the data allow" in note for note in testset.notes)
     with pytest.raises(NameUnknownError, match="testset"):
-        aliquot.estimate(bare, target="test set")
+        aliquot.estimate(bare, target="test set")  # type: ignore[arg-type]
 
 
 def judged_by(annotators: int, repeats: int, seed: int, severity: float = 0.0) -> tuple[aliquot.EvalSet, pl.DataFrame]:

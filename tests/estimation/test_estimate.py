@@ -18,6 +18,7 @@ import aliquot
 from aliquot import AliquotError, AliquotWarning, EvalSet, Judgments, Selection
 from aliquot.estimation.estimate_result import Estimates
 from aliquot.estimation.inputs import Mismatch
+from aliquot.estimation.intervals import IntervalKind
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.confidence_sequences import betting_sequence
 from aliquot.stats.design_variance import degrees_of_freedom, linearised_contributions, unequal_probability_errors
@@ -351,10 +352,8 @@ def test_hoeffding_and_bernstein_by_hand(campaign):
 
 def test_bootstrap_agrees_with_t_and_with_itself(campaign):
     data = campaign(200, judged=range(0, 200, 4), documents=0)
-    t, first, again, other = (
-        widths(estimate_given(data, interval=kind, seed=seed))
-        for kind, seed in (("t", 0), ("bootstrap", 0), ("bootstrap", 0), ("bootstrap", 1))
-    )
+    kinds: list[tuple[IntervalKind, int]] = [("t", 0), ("bootstrap", 0), ("bootstrap", 0), ("bootstrap", 1)]
+    t, first, again, other = (widths(estimate_given(data, interval=kind, seed=seed)) for kind, seed in kinds)
     assert first == pytest.approx(t, rel=0.12)
     assert (first == again).all()
     assert (first != other).all()
@@ -396,17 +395,17 @@ def test_one_system_alone(campaign, kind, spec):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"interval": "tt"}, "unknown interval 'tt'"),
+        ({"interval": "tt"}, "`interval` is 'tt'"),
         ({"interval": "hoeffding"}, "needs the scale's ends"),
         ({"interval": "bernstein"}, "needs the scale's ends"),
         ({"interval": "hoeffding", "value_range": (100, 0)}, "the lower end must be below"),
         ({"interval": "sequence", "method": "mean", "value_range": (60, 200)}, "scores outside `value_range` 60,200"),
         ({"level": 0.0}, "level is 0.0"),
         ({"level": 95}, "level is 95"),
-        ({"alpha": 0.0}, "alpha is 0.0"),
-        ({"alpha": 0.5}, "alpha is 0.5"),
-        ({"test": "student"}, "unknown test 'student'"),
-        ({"rule": "all"}, "unknown rule 'all'"),
+        ({"alpha": 0.0}, "`alpha` is 0.0"),
+        ({"alpha": 0.5}, "`alpha` is 0.5"),
+        ({"test": "student"}, "`test` is 'student'"),
+        ({"rule": "all"}, "`rule` is 'all'"),
         ({"human": "humman"}, "unknown score 'humman'; did you mean 'human'?"),
     ],
 )

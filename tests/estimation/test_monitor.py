@@ -729,4 +729,4 @@ def test_the_command_has_the_target_of_estimate(capsys, files):
     assert widths["testset"] > 0.1
     code, _, err = sequential(capsys, files, "--range", "0,100", "--target", "beyond")
     assert code == 2
-    assert "unknown target of a sequence 'beyond'" in err
+    assert "--target is 'beyond'" in err

@@ -19,7 +19,7 @@ from aliquot.core.registry import Spec
 from aliquot.errors import OptionError
 from aliquot.estimation.intervals import compute_bounds
 from aliquot.estimation.pipeline import Inference, infer_means
-from aliquot.estimation.ranking import rank_systems
+from aliquot.estimation.ranking import Rule, rank_systems
 from aliquot.estimation.sample import Sample
 from aliquot.estimation.scales import Scale, find_scale, scale_of_range
 from aliquot.stats.arrays import FloatArray
@@ -236,7 +236,7 @@ def test_equal_pass_rates_are_rarely_called_different(n, p):
 def test_equal_systems_share_one_cluster(systems, ragged):
     """Told apart in at most 5% of the runs, where one-sided tests of each pair alone do so in up to 96%."""
     rng = np.random.default_rng(systems)
-    several = {"any": 0, "published": 0}
+    several: dict[Rule, int] = {"any": 0, "published": 0}
     runs = 100 if systems < 15 else 50
     for _ in range(runs):
         scores = rng.normal(size=(60, systems)) + rng.normal(size=(60, 1))

@@ -189,9 +189,9 @@ def test_draws_without_a_maximum_are_repaired_and_counted():
 def test_bad_options():
     choices = simulated(5)
     with pytest.raises(NameUnknownError, match="ties"):
-        bradley_terry(choices, ties="maybe")
+        bradley_terry(choices, ties="maybe")  # type: ignore[arg-type]
     with pytest.raises(NameUnknownError, match="interval"):
-        bradley_terry(choices, interval="exact")
+        bradley_terry(choices, interval="exact")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="prior"):
         bradley_terry(choices, prior=-1)
     with pytest.raises(OptionError, match="draws"):

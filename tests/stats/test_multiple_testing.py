@@ -13,6 +13,7 @@ from statsmodels.stats.multitest import multipletests
 from aliquot.errors import NameUnknownError, OptionError
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.multiple_testing import (
+    Adjustment,
     adjust_by_max_t,
     adjust_p_values,
     adjust_pairs,
@@ -24,7 +25,7 @@ from aliquot.stats.multiple_testing import (
 from aliquot.stats.pairwise import analytic_p, permutation_p
 
 NAN = np.nan
-STATSMODELS = {"bh": "fdr_bh", "holm": "holm", "sidak": "sidak"}
+STATSMODELS: dict[Adjustment, str] = {"bh": "fdr_bh", "holm": "holm", "sidak": "sidak"}
 
 
 def one_sided(upper: list[float], systems: int) -> FloatArray:
@@ -48,8 +49,8 @@ def test_adjustments_are_those_of_statsmodels(seed):
 def test_missing_p_values_are_no_tests():
     np.testing.assert_allclose(adjust_p_values(np.array([0.02, NAN, 0.5]), "holm"), [0.04, NAN, 0.5])
     np.testing.assert_allclose(adjust_p_values(np.array([0.02, NAN, 0.5]), "bh"), [0.04, NAN, 0.5])
-    with pytest.raises(NameUnknownError, match="adjustment"):
-        adjust_p_values(np.array([0.1]), "bonferoni")
+    with pytest.raises(NameUnknownError, match="`adjust`"):
+        adjust_p_values(np.array([0.1]), "bonferoni")  # type: ignore[arg-type]
 
 
 def test_pairs_by_hand():
@@ -157,7 +158,7 @@ def test_the_adjustment_follows_from_the_rule():
     assert [choose_adjustment(None, rule) for rule in ("any", "published")] == ["bh", "none"]
     assert [choose_adjustment("none", rule) for rule in ("any", "published")] == ["none", "none"]
     assert choose_adjustment("maxt", "any") == "maxt"
-    with pytest.raises(NameUnknownError, match="unknown adjustment 'sidak'"):
+    with pytest.raises(NameUnknownError, match="`adjust` is 'sidak'"):
         choose_adjustment("sidak", "any")
     with pytest.raises(OptionError, match="tests each pair alone"):
         choose_adjustment("bh", "published")

@@ -131,7 +131,7 @@ def judgment_notes(judged: JudgmentRows, chain: Sequence[Spec]) -> list[str]:
         notes.append("there is one annotator: steps that compare annotators do not work")
     if judged.negative_times:
         notes.append(f"{judged.negative_times} negative times are taken as missing")
-    if "seconds" in judged.known:
+    if "seconds" in judged.filled_columns:
         missing = judged.table.filter(pl.col("seconds").is_null() & (pl.col("state") == "answered")).height
         missing -= judged.negative_times
         if missing > 0:

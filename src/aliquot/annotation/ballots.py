@@ -16,6 +16,7 @@ import polars as pl
 
 from aliquot.annotation.choice_tables import ChoiceTable, choice_table, require_systems
 from aliquot.annotation.choices import (
+    Cluster,
     Preferences,
     annotator_notes,
     cluster_codes,
@@ -54,9 +55,11 @@ def read_best_worst(table: ChoiceTable, systems: Sequence[str] | None = None, *,
     (('A', 'B', 'C'), [[0.0, 1.0, -1.0]])
     """
     rows = (
-        table.keys()
+        table.item_and_annotator()
         .with_columns(
-            _list_shown(table, systems), table.texts("best").alias("best"), table.texts("worst").alias("worst")
+            _list_shown(table, systems),
+            table.read_texts("best").alias("best"),
+            table.read_texts("worst").alias("worst"),
         )
         .with_row_index("row")
     )
@@ -76,8 +79,8 @@ def read_best_worst(table: ChoiceTable, systems: Sequence[str] | None = None, *,
 
 def _list_shown(table: ChoiceTable, systems: Sequence[str] | None) -> pl.Series:
     """What was shown on each ballot, as lists."""
-    if table.has("shown"):
-        texts = table.required("shown").to_list()
+    if table.has_column("shown"):
+        texts = table.required_texts("shown").to_list()
         lists = [_parse_json_list(text, list[str]) or _SEPARATORS.split(text) for text in texts]
         return pl.Series("shown", lists, dtype=pl.List(pl.String))
     if systems is None:
@@ -102,7 +105,7 @@ def _check_best_worst(rows: pl.DataFrame, table: ChoiceTable) -> None:
         matches = rows.filter(is_bad.fill_null(value=False))
         if matches.height:
             row = matches.row(0, named=True)
-            raise table.fault(row["row"], message.format(**(row | {"shown": quoted(row["shown"])})))
+            raise table.row_error(row["row"], message.format(**(row | {"shown": quoted(row["shown"])})))
 
     raise_if_any(pl.col("best") == pl.col("worst"), "'{best}' is the best and the worst; correct the row")
     raise_if_any(pl.col("shown").list.len() < 2, "only {shown} was shown; a ballot needs two systems or more")
@@ -124,9 +127,9 @@ def read_rankings(table: ChoiceTable, systems: Sequence[str] | None = None, *, s
     (('A', 'B', 'C'), [[-2.0, -1.0, -2.0]])
     """
     torn: list[str] = []
-    if table.has("ranking"):
+    if table.has_column("ranking"):
         keys, cells = _parse_ranking_texts(table)
-    elif table.has("system") and table.has("rank"):
+    elif table.has_column("system") and table.has_column("rank"):
         keys, cells, torn = _collect_rank_rows(table, strict=strict)
     else:
         raise DataError(
@@ -146,7 +149,7 @@ def read_rankings(table: ChoiceTable, systems: Sequence[str] | None = None, *, s
 
 
 def _parse_ranking_texts(table: ChoiceTable) -> tuple[pl.DataFrame, pl.DataFrame]:
-    keys = table.keys().with_row_index("row").with_columns(table.texts("ranking").alias("ranking"))
+    keys = table.item_and_annotator().with_row_index("row").with_columns(table.read_texts("ranking").alias("ranking"))
     keys = keys.filter(pl.col("ranking").is_not_null())
     cells: list[tuple[int, str, float]] = []
     for row, text in keys.select("row", "ranking").iter_rows():
@@ -154,7 +157,7 @@ def _parse_ranking_texts(table: ChoiceTable) -> tuple[pl.DataFrame, pl.DataFrame
         levels = _parse_json_list(text, list[list[str]]) or by_hand
         names = [name for level in levels for name in level]
         if "" in names or len(set(names)) < len(names):
-            raise table.fault(row, f"the ranking '{text}' cannot be read; write each system once, e.g. A > B = C")
+            raise table.row_error(row, f"the ranking '{text}' cannot be read; write each system once, e.g. A > B = C")
         cells += [(row, name, -float(rank)) for rank, level in enumerate(levels, start=1) for name in level]
     schema = {"row": pl.UInt32, "system": pl.String, "value": pl.Float64}
     return keys.drop("ranking"), pl.DataFrame(cells, schema=schema, orient="row")
@@ -162,9 +165,11 @@ def _parse_ranking_texts(table: ChoiceTable) -> tuple[pl.DataFrame, pl.DataFrame
 
 def _collect_rank_rows(table: ChoiceTable, *, strict: bool) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
     """One ballot per item and annotator; without annotators, per item."""
-    rank = pl.Series("value", -table.numbers("rank"), nan_to_null=True)
-    keys = table.keys().with_columns(row=pl.Series(group_codes(table.keys(), ["item", "annotator"])))
-    cells = keys.with_columns(table.required("system").alias("system"), rank).with_row_index("line")
+    rank = pl.Series("value", -table.parse_column("rank"), nan_to_null=True)
+    keys = table.item_and_annotator().with_columns(
+        row=pl.Series(group_codes(table.item_and_annotator(), ["item", "annotator"]))
+    )
+    cells = keys.with_columns(table.required_texts("system").alias("system"), rank).with_row_index("line")
     cells = cells.filter(pl.col("value").is_not_null())
     duplicates = cells.filter(pl.struct("row", "system").is_duplicated())
     conflicts = (
@@ -174,7 +179,7 @@ def _collect_rank_rows(table: ChoiceTable, *, strict: bool) -> tuple[pl.DataFram
     if conflicts.height:
         first = conflicts.row(0, named=True)
         if strict or first["annotator"] is None:
-            raise table.fault(
+            raise table.row_error(
                 first["line"],
                 f"'{first['system']}' has another rank on item {first['item']} elsewhere in the table; keep one row"
                 + ("" if first["annotator"] is not None else ", or name the annotators"),
@@ -231,7 +236,7 @@ def table_preferences(
     systems: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
     ignore: Collection[str] = (),
-    cluster: str = "item",
+    cluster: Cluster = "item",
     strict: bool = False,
     where: str = "table",
 ) -> Preferences:

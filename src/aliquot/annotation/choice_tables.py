@@ -87,23 +87,27 @@ class ChoiceTable:
     where: str
     notes: tuple[str, ...] = ()
 
-    def has(self, role: str) -> bool:
+    def has_column(self, role: str) -> bool:
         """Tell whether a column plays this role and holds anything."""
         return role in self.frame.columns and self.frame[role].null_count() < self.frame.height
 
-    def texts(self, role: str) -> pl.Series:
+    def read_texts(self, role: str) -> pl.Series:
         """A column as texts without blanks around them; nothing, or blanks only, is null."""
-        text = self.whole_texts(role).str.strip_chars()
+        text = self.unstripped_texts(role).str.strip_chars()
         return pl.select(pl.when(text != "").then(text)).to_series()
 
-    def optional(self, role: str) -> pl.Series:
+    def optional_texts(self, role: str) -> pl.Series:
         """A column of texts; all null where no column plays the role."""
-        return self.texts(role) if role in self.frame.columns else pl.Series(role, [None] * len(self), dtype=pl.String)
+        return (
+            self.read_texts(role)
+            if role in self.frame.columns
+            else pl.Series(role, [None] * len(self), dtype=pl.String)
+        )
 
     def __len__(self) -> int:
         return self.frame.height
 
-    def whole_texts(self, role: str) -> pl.Series:
+    def unstripped_texts(self, role: str) -> pl.Series:
         """A column as texts, blanks and all; lists of systems as JSON."""
         column = self.frame[role]
         if role in ("shown", "ranking") and column.dtype == pl.List:
@@ -113,22 +117,24 @@ class ChoiceTable:
             raise DataError(f"{self.where}: the column '{role}' holds {column.dtype}; it should hold texts")
         return column.cast(pl.String)
 
-    def required(self, role: str) -> pl.Series:
+    def required_texts(self, role: str) -> pl.Series:
         """A column of texts of which every row has one."""
-        text = self.texts(role)
+        text = self.read_texts(role)
         if text.null_count():
-            raise self.fault(int(text.is_null().arg_max() or 0), f"the column '{role}' is empty; every row needs one")
+            raise self.row_error(
+                int(text.is_null().arg_max() or 0), f"the column '{role}' is empty; every row needs one"
+            )
         return text
 
-    def numbers(self, role: str) -> FloatArray:
+    def parse_column(self, role: str) -> FloatArray:
         """A column of numbers, NaN where missing."""
         return parse_numbers(self.frame[role], self.where)
 
-    def keys(self) -> pl.DataFrame:
+    def item_and_annotator(self) -> pl.DataFrame:
         """Item and annotator of every row."""
-        return pl.DataFrame({"item": self.required("item"), "annotator": self.optional("annotator")})
+        return pl.DataFrame({"item": self.required_texts("item"), "annotator": self.optional_texts("annotator")})
 
-    def fault(self, row: int, what: str) -> DataError:
+    def row_error(self, row: int, what: str) -> DataError:
         """Build an error that names a row, counted from 0 here and from 1 for people."""
         return DataError(f"{self.where} row {row + 1}: {what}")
 
@@ -303,7 +309,7 @@ def read_sides(table: ChoiceTable, a: pl.Series, b: pl.Series, ignore: Collectio
     >>> read_sides(ChoiceTable(frame, "pairwise", "t.csv"), x, y).to_list()
     ['a', 'b', 'tie', None]
     """
-    choice = table.texts("choice")
+    choice = table.read_texts("choice")
     folded = choice.str.to_lowercase()
     ignored = folded.is_in([label.strip().casefold() for label in ignore]).fill_null(value=False)
     by_label = folded.replace_strict(_SIDE_OF_LABEL, default=None, return_dtype=pl.String)
@@ -312,7 +318,7 @@ def read_sides(table: ChoiceTable, a: pl.Series, b: pl.Series, ignore: Collectio
     is_conflict = (by_label != by_name).fill_null(value=False) & ~ignored
     if is_conflict.any():
         row = int(is_conflict.arg_max() or 0)
-        raise table.fault(
+        raise table.row_error(
             row,
             f"the choice '{choice[row]}' is the side '{by_label[row]}' and the system that stands on side "
             f"'{by_name[row]}'; write a or b, or give the systems other names",
@@ -324,7 +330,7 @@ def read_sides(table: ChoiceTable, a: pl.Series, b: pl.Series, ignore: Collectio
         labels = ("only a", "only b", "both", "none") if table.kind == "verify" else ("a", "b", "tie")
         guess = closest(str(choice[row]), [*labels, a[row], b[row]])
         hint = f" did you mean '{guess}'?" if guess else ""
-        raise table.fault(
+        raise table.row_error(
             row,
             f"unknown choice '{choice[row]}';{hint} Write {quoted(labels)}, or a system's name; an empty cell is a "
             "pending judgment; `ignore` leaves labels out",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -21,10 +22,12 @@ from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.choices import Choices, choices_from_rows, choices_from_scores
 from aliquot.validation import one_of
 
-CLUSTERS = ("item", "annotator", "none")
-"""What choices may be clustered by."""
+Cluster = Literal["item", "annotator", "none"]
+"""What makes choices dependent; none: they are independent."""
+CLUSTERS: tuple[Cluster, ...] = get_args(Cluster)
 
-WITHIN = ("annotator", "item")
+Within = Literal["annotator", "item"]
+WITHIN: tuple[Within, ...] = get_args(Within)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +39,7 @@ class Preferences:
     kind: str  # pairwise, best-worst, ranking or scores
     items: int
     annotators: int  # 0 where they are not named
-    cluster: str  # item, annotator or none
+    cluster: Cluster
     # Of pairs shown side by side: 1 where the first was chosen, 0 the second, 1/2 for ties; and the cluster of each.
     position: tuple[FloatArray, IntArray] | None = None
     ballot_counts: IntArray | None = (
@@ -52,7 +55,7 @@ def join_names(names: Collection[str] | None) -> str | None:
     return ",".join(names) if names else None
 
 
-def cluster_codes(keys: pl.DataFrame, cluster: str) -> IntArray:
+def cluster_codes(keys: pl.DataFrame, cluster: Cluster) -> IntArray:
     """Codes of the clusters of dependent choices: items, annotators (rows without one stand alone), or rows.
 
     >>> cluster_codes(pl.DataFrame({"item": ["x", "y", "x"], "annotator": ["p", "p", "q"]}), "item").tolist()
@@ -87,8 +90,8 @@ _SAME_ORDER = (
 
 def pair_names(table: ChoiceTable, systems: Sequence[str] | None) -> tuple[pl.Series, pl.Series]:
     """The system on each side of each row: from the table, or the two that were named."""
-    if table.has("system_a") and table.has("system_b"):
-        a, b = table.required("system_a"), table.required("system_b")
+    if table.has_column("system_a") and table.has_column("system_b"):
+        a, b = table.required_texts("system_a"), table.required_texts("system_b")
     else:
         if systems is None or len(systems) != 2:
             raise OptionError(
@@ -99,7 +102,7 @@ def pair_names(table: ChoiceTable, systems: Sequence[str] | None) -> tuple[pl.Se
     same = a == b
     if same.any():
         row = int(same.arg_max() or 0)
-        raise table.fault(row, f"the system '{a[row]}' is compared with itself; correct or remove the row")
+        raise table.row_error(row, f"the system '{a[row]}' is compared with itself; correct or remove the row")
     return a, b
 
 
@@ -108,7 +111,9 @@ def pair_rows(
 ) -> tuple[pl.DataFrame, list[str]]:
     """Rows with item, annotator, a, b, side; those without a choice or outside `systems` are left out and counted."""
     a, b = pair_names(table, systems)
-    rows = table.keys().with_columns(a.alias("a"), b.alias("b"), read_sides(table, a, b, ignore).alias("side"))
+    rows = table.item_and_annotator().with_columns(
+        a.alias("a"), b.alias("b"), read_sides(table, a, b, ignore).alias("side")
+    )
     rows = keep_rows_of_systems(rows.with_row_index("row"), systems, table)
     pending = rows["side"].null_count()
     notes = [f"rows without a choice (pending, or ignored labels), left out: {pending}"] if pending else []
@@ -145,7 +150,7 @@ def align_pairs(rows: pl.DataFrame, twins: Sequence[tuple[str, str]] = ()) -> pl
 
 
 def pair_preferences(
-    table: ChoiceTable, systems: Sequence[str] | None, ignore: Collection[str], cluster: str, *, strict: bool
+    table: ChoiceTable, systems: Sequence[str] | None, ignore: Collection[str], cluster: Cluster, *, strict: bool
 ) -> Preferences:
     """Read a table of choices between two systems."""
     rows, notes = pair_rows(table, systems, ignore)
@@ -204,7 +209,7 @@ def _merge_repeated_choices(rows: pl.DataFrame, table: ChoiceTable, *, strict: b
     conflicts = grouped.filter(pl.col("kinds") > 1)
     if strict and conflicts.height:
         example = conflicts.row(0, named=True)
-        raise table.fault(
+        raise table.row_error(
             example["row"],
             f"{example['annotator']} chose differently on item {example['item']} elsewhere in the table; keep one "
             "row, or leave `strict` out to merge them",
@@ -222,7 +227,7 @@ def _merge_repeated_choices(rows: pl.DataFrame, table: ChoiceTable, *, strict: b
     ), notes
 
 
-def _first_shown_wins(rows: pl.DataFrame, cluster: str) -> tuple[tuple[FloatArray, IntArray] | None, list[str]]:
+def _first_shown_wins(rows: pl.DataFrame, cluster: Cluster) -> tuple[tuple[FloatArray, IntArray] | None, list[str]]:
     """How often the system shown first won; unknown where each pair was always shown in the same order."""
     orders = rows.select("a", "b").unique()
     flipped = orders.join(orders.rename({"a": "b", "b": "a"}), on=["a", "b"], how="semi")
@@ -242,9 +247,9 @@ def score_preferences(
     systems: Sequence[str] | None = None,
     criterion: str | None = None,
     human: str | None = None,
-    within: str = "annotator",
+    within: Within = "annotator",
     margin: float = 0.0,
-    cluster: str = "item",
+    cluster: Cluster = "item",
 ) -> Preferences:
     """Derive choices from scores: of two outputs of an item, the one that the same annotator scored higher is chosen.
 
@@ -286,7 +291,7 @@ def score_preferences(
 
 
 def _preferences_from_human_score(
-    data: EvalSet, systems: Sequence[str] | None, human: str | None, margin: float, cluster: str
+    data: EvalSet, systems: Sequence[str] | None, human: str | None, margin: float, cluster: Cluster
 ) -> Preferences:
     selected = data if systems is None else data.keep(systems=require_systems(systems, data.systems, data.name))
     scores = selected.human_score(human)
@@ -300,7 +305,12 @@ def _preferences_from_human_score(
 
 
 def _preferences_from_judgments(
-    judgments: Judgments, systems: Sequence[str] | None, criterion: str | None, within: str, margin: float, cluster: str
+    judgments: Judgments,
+    systems: Sequence[str] | None,
+    criterion: str | None,
+    within: Within,
+    margin: float,
+    cluster: Cluster,
 ) -> Preferences:
     table = judgment_rows(judgments).table.filter(OPEN & pl.col("control").is_null())
     notes = []
@@ -340,7 +350,7 @@ def _repeated_score_notes(table: pl.DataFrame) -> list[str]:
     return [f"outputs that an annotator scored more than once and differently, averaged: {torn}"] if torn else []
 
 
-def _score_units(table: pl.DataFrame, within: str, names: Sequence[str]) -> tuple[pl.DataFrame, FloatArray]:
+def _score_units(table: pl.DataFrame, within: Within, names: Sequence[str]) -> tuple[pl.DataFrame, FloatArray]:
     """The units (an annotator on an item, or an item) that scored two systems or more, and units x systems of means."""
     by = ["item", "annotator"] if within == "annotator" else ["item"]
     cells = table.group_by(*by, "system", maintain_order=True).agg(pl.col("value").mean())

@@ -76,7 +76,7 @@ class Step(RegistryEntry):
             if value is not None and not low <= value <= high:
                 ends = f"between {low:g} and {high:g}" if high < float("inf") else f"at least {low:g}"
                 raise OptionError(f"{self.name}: {name}={value:g} should be {ends}")
-        if "annotator" in self.needs and "annotator" not in judged.known:
+        if "annotator" in self.needs and "annotator" not in judged.filled_columns:
             raise NotApplicableError("the judgments have no annotator ids")
         if "seconds" in self.needs and not judged.table["seconds"].count():
             raise NotApplicableError("no judgment has seconds")
@@ -364,7 +364,7 @@ def _repeat_pairs(judged: JudgmentRows) -> pl.DataFrame:
     """One row per repeated judgment: annotator, item, system, criterion and |difference| from the first judgment."""
     table = _sort_counted(judged)
     initial = pl.col("_row") == pl.col("_row").first().over(*CELL)
-    is_repeat = pl.col("repeat") if "repeat" in judged.known else ~initial
+    is_repeat = pl.col("repeat") if "repeat" in judged.filled_columns else ~initial
     first = table.filter(~is_repeat).group_by(CELL).agg(pl.col("value").mean().alias("_first"))
     pairs = table.filter(is_repeat).join(first, on=CELL, how="inner", nulls_equal=True)
     return pairs.select(*CELL, (pl.col("value") - pl.col("_first")).abs().alias("difference"))
@@ -406,7 +406,7 @@ def mark_control_failures(
 
 def _control_accuracy(judged: JudgmentRows, kind: str, tolerance: float) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """Share of this kind of control items that each annotator passed."""
-    if "control" not in judged.known:
+    if "control" not in judged.filled_columns:
         raise NotApplicableError("no column 'control' says which items are controls")
     table = judged.table.filter(OPEN & _HAS_ANNOTATOR)
     is_control = (pl.col(MARKED) == CONTROL_ITEM) & pl.col(

@@ -129,7 +129,7 @@ def _detect_kind(data: Data, options: Mapping[str, Any]) -> str:
     if kind != "pairwise" or not isinstance(data, pl.DataFrame):
         return kind or "scores"
     table = choice_table(data, "verify", columns, options["where"])
-    labels = set(table.texts("choice").drop_nulls().str.to_lowercase().unique())
+    labels = set(table.read_texts("choice").drop_nulls().str.to_lowercase().unique())
     is_verified = bool(labels & {"both", "none", "neither"}) and not labels & {"tie", "ties", "equal", "same", "="}
     return "verify" if is_verified else "pairwise"
 

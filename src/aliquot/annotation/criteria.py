@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 import numpy as np
 import polars as pl
 
 from aliquot.annotation.criteria_result import Criteria, CriterionPair, DroppedCriterion
-from aliquot.annotation.criterion_ratings import ROWS, choose_criteria, flip_criteria, read_ratings, turn_by_polarity
+from aliquot.annotation.criterion_ratings import (
+    ROWS,
+    RatingRow,
+    choose_criteria,
+    flip_criteria,
+    read_ratings,
+    turn_by_polarity,
+)
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.result import make_signature
@@ -20,6 +28,7 @@ from aliquot.stats.factor_analysis import (
     DroppedVariable,
     Factors,
     ParallelAnalysis,
+    PromaxTarget,
     correlation_matrix,
     find_worst_variable,
     kmo,
@@ -30,7 +39,8 @@ from aliquot.stats.factor_analysis import (
 )
 from aliquot.validation import one_of
 
-CORRELATIONS = ("pearson", "spearman")
+Correlation = Literal["pearson", "spearman"]
+CORRELATIONS: tuple[Correlation, ...] = get_args(Correlation)
 _MIN_EIGENVALUE = 1e-10
 _MIN_ROWS_PER_CRITERION = 10
 """Rows per criterion below which factors are not to be trusted."""
@@ -40,12 +50,12 @@ def analyse_criteria(
     data: EvalSet | Judgments | pl.DataFrame,
     *,
     only: Sequence[str] | None = None,
-    rows: str = "judgment",
-    correlation: str = "pearson",
+    rows: RatingRow = "judgment",
+    correlation: Correlation = "pearson",
     factors: int | None = None,
     gap: float = 0.2,
     communality: float = 0.2,
-    promax: str = "r",
+    promax: PromaxTarget = "r",
     drop: bool = True,
     level: float = 0.95,
     draws: int = 1000,
@@ -197,7 +207,7 @@ def _choose_factor_count(
 
 
 def _fit_factors(
-    square: FloatArray, n: int, number: int, gap: float, communality: float, promax: str, *, drop: bool
+    square: FloatArray, n: int, number: int, gap: float, communality: float, promax: PromaxTarget, *, drop: bool
 ) -> tuple[Factors | None, IntArray, tuple[DroppedVariable, ...]]:
     everything = np.arange(len(square))
     if not number:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -16,7 +17,8 @@ from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats.table_columns import map_columns
 from aliquot.stats.arrays import FloatArray, IntArray
 
-ROWS = ("judgment", "output")
+RatingRow = Literal["judgment", "output"]
+ROWS: tuple[RatingRow, ...] = get_args(RatingRow)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +31,7 @@ class CriterionRatings:
     digest: str
 
 
-def read_ratings(data: EvalSet | Judgments | pl.DataFrame, rows: str, where: str) -> CriterionRatings:
+def read_ratings(data: EvalSet | Judgments | pl.DataFrame, rows: RatingRow, where: str) -> CriterionRatings:
     """Read judgments with criteria, or a table with one column of numbers per criterion."""
     if isinstance(data, pl.DataFrame) and not {"criterion", "value"} <= set(map(str.casefold, data.columns)):
         return _read_wide_table(data, rows, where)
@@ -52,7 +54,7 @@ def read_ratings(data: EvalSet | Judgments | pl.DataFrame, rows: str, where: str
     )
 
 
-def _read_wide_table(frame: pl.DataFrame, rows: str, where: str) -> CriterionRatings:
+def _read_wide_table(frame: pl.DataFrame, rows: RatingRow, where: str) -> CriterionRatings:
     """One column per criterion: every column of numbers that plays no other role."""
     roles = map_columns(frame.columns, None, where)
     keys = [roles[role] for role in ("item", "system", "annotator") if role in roles]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -18,8 +19,10 @@ from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats.table_columns import map_columns, parse_numbers
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.regression import ErrorSlopes, error_importance
+from aliquot.validation import one_of
 
-ERROR_TYPES = ("category", "severity")
+ErrorTypes = Literal["category", "severity"]
+ERROR_TYPES: tuple[ErrorTypes, ...] = get_args(ErrorTypes)
 VALUE_ROLE = "value"
 _NO_ERROR = ("no-error", "no error", "no_error", "none", "")
 
@@ -98,7 +101,7 @@ def measure_error_importance(
     *,
     target: Sequence[str] | None = None,
     errors: Sequence[str] | None = None,
-    types: str = "category",
+    types: ErrorTypes = "category",
     columns: Mapping[str, str] | None = None,
     per_annotator: bool = False,
     level: float = 0.95,
@@ -125,8 +128,7 @@ def measure_error_importance(
     >>> [row.error for row in rows if row.standardised < -0.8]
     ['silence']
     """
-    if types not in ERROR_TYPES:
-        raise unknown_name("types", types, ERROR_TYPES)
+    one_of("types", types, ERROR_TYPES)
     if isinstance(data, EvalSet):
         table = _count_in_lists(data, target, errors, types)
     else:
@@ -253,7 +255,7 @@ def _count_in_columns(
 
 
 def _count_in_lists(
-    data: EvalSet, target: Sequence[str] | None, errors: Sequence[str] | None, types: str
+    data: EvalSet, target: Sequence[str] | None, errors: Sequence[str] | None, types: ErrorTypes
 ) -> _ErrorCounts:
     if data.judgments is None or types not in data.judgments.table.columns:
         raise DataError(

@@ -13,7 +13,8 @@ from aliquot.core.result import Result, frame_of, make_signature
 from aliquot.core.view import Column, View
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.stats.cluster_robust import ChangeTest, change_test
-from aliquot.stats.multiple_testing import ADJUSTMENTS, adjust_p_values
+from aliquot.stats.multiple_testing import ADJUSTMENTS, Adjustment, adjust_p_values
+from aliquot.validation import one_of
 
 SINGLE_MEASURE = "change"
 """Name of a single measure that has none."""
@@ -41,7 +42,7 @@ class GroupChanges(Result):
     KIND = "groups"
 
     rows: tuple[GroupChange, ...]
-    adjust: str
+    adjust: Adjustment
     level: float
     notes: tuple[str, ...] = ()
     signature: str = ""
@@ -88,7 +89,7 @@ def group_changes(
     groups: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
     lower_is_better: Collection[str] = (),
-    adjust: str = "holm",
+    adjust: Adjustment = "holm",
     equal_variances: bool = False,
     level: float = 0.95,
     where: str = "table",
@@ -108,8 +109,7 @@ def group_changes(
     >>> round(row.difference, 3), row.n_first
     (1.667, 3)
     """
-    if adjust not in ADJUSTMENTS:
-        raise unknown_name("adjustment", adjust, ADJUSTMENTS)
+    one_of("adjust", adjust, ADJUSTMENTS)
     choices = choice_table(table, "groups", columns, where)
     rows, notes = _collect_people(choices)
     first, second = _choose_two_groups(rows, groups, where)
@@ -155,11 +155,11 @@ def _collect_people(table: ChoiceTable) -> tuple[pl.DataFrame, list[str]]:
         "measure": pl.Series([SINGLE_MEASURE] * len(table)),
     }
     columns = {
-        role: table.required(role) if role in table.frame.columns else absent[role]
+        role: table.required_texts(role) if role in table.frame.columns else absent[role]
         for role in ("participant", "group", "measure")
     }
     rows = pl.DataFrame(columns).with_columns(
-        pl.Series(role, table.numbers(role), nan_to_null=True) for role in ("before", "after")
+        pl.Series(role, table.parse_column(role), nan_to_null=True) for role in ("before", "after")
     )
     rows = rows.unique(maintain_order=True)
     n_repeated = len(table) - rows.height
@@ -193,7 +193,9 @@ def _choose_two_groups(rows: pl.DataFrame, groups: Sequence[str] | None, where: 
     return str(chosen[0]), str(chosen[1])
 
 
-def _change_rows(tests: Mapping[str, ChangeTest], first: str, second: str, adjust: str) -> tuple[GroupChange, ...]:
+def _change_rows(
+    tests: Mapping[str, ChangeTest], first: str, second: str, adjust: Adjustment
+) -> tuple[GroupChange, ...]:
     means = adjust_p_values(np.array([test.p for test in tests.values()]), adjust)
     shares = adjust_p_values(np.array([test.p_improved for test in tests.values()]), adjust)
     return tuple(

@@ -38,14 +38,14 @@ class JudgmentRows:
     # item, system, annotator, criterion, value, seconds, the `OPTIONAL` columns, `marked`, and `state`, which is
     # answered, skipped or pending for every row. Negative seconds are null.
     table: pl.DataFrame
-    known: frozenset[str]  # which of the columns held anything
+    filled_columns: frozenset[str]  # which of the columns held anything
     of_row: IntArray  # the judgment that each row of the original table belongs to
     negative_times: int = 0
 
     @property
     def ordered_by(self) -> str | None:
         """The column that says what came first: time, else order."""
-        return next((name for name in ("time", "order") if name in self.known), None)
+        return next((name for name in ("time", "order") if name in self.filled_columns), None)
 
     def with_marks(self, reasons: pl.Series) -> JudgmentRows:
         """Return the judgments with further reasons; the first reason of a judgment stays."""
@@ -195,7 +195,7 @@ def page_columns(judged: JudgmentRows) -> tuple[pl.DataFrame, list[str]]:
 
     That is `page` where there is such a column, else an output with its criteria; judged twice, it is two pages.
     """
-    if "page" in judged.known:
+    if "page" in judged.filled_columns:
         return judged.table, ["annotator", "page"]
     repeat_number = pl.int_range(pl.len()).over("annotator", "item", "system", "criterion").alias("_again")
     return judged.table.with_columns(repeat_number), ["annotator", "item", "system", "_again"]

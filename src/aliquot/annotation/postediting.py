@@ -14,6 +14,7 @@ import polars as pl
 
 from aliquot.annotation.choice_tables import ChoiceTable, choice_table, read_sides, require_systems
 from aliquot.annotation.choices import (
+    Cluster,
     align_pairs,
     annotator_notes,
     cluster_codes,
@@ -29,6 +30,7 @@ from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.stats.arrays import BoolArray, IntArray
 from aliquot.stats.choices import clustered_sign_test, sign_test
 from aliquot.stats.cluster_robust import clustered_mean, clustered_share
+from aliquot.stats.multiple_testing import Adjustment
 from aliquot.stats.text_similarity import compare_edits, edit_distances, text_lengths
 
 ALL = "all"
@@ -86,7 +88,7 @@ class PostEditing(Result):
     by: str | None
     clusters: str
     level: float
-    adjust: str = "bh"
+    adjust: Adjustment = "bh"
     notes: tuple[str, ...] = ()
     signature: str = ""
 
@@ -147,9 +149,9 @@ def compare_postedits(
     systems: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
     by: str | None = None,
-    cluster: str = "item",
+    cluster: Cluster = "item",
     level: float = 0.95,
-    adjust: str = "bh",
+    adjust: Adjustment = "bh",
     where: str = "table",
 ) -> PostEditing:
     """Compare two systems by what post-editors made of their outputs.
@@ -205,17 +207,17 @@ def _collect_segments(
 ) -> tuple[pl.DataFrame, list[str]]:
     """One row per edited segment: item, annotator, group, a, b, final, output_a, output_b, side."""
     has_outputs = "output_a" in table.frame.columns and "output_b" in table.frame.columns
-    unnamed = has_outputs and systems is None and not (table.has("system_a") and table.has("system_b"))
+    unnamed = has_outputs and systems is None and not (table.has_column("system_a") and table.has_column("system_b"))
     a, b = pair_names(table, OUTPUTS if unnamed else systems)
     first, second = _outputs_in_table(table) if has_outputs else _outputs_in_data(table, outputs, a, b)
-    rows = table.keys().with_columns(
+    rows = table.item_and_annotator().with_columns(
         a.alias("a"),
         b.alias("b"),
         first.alias("output_a"),
         second.alias("output_b"),
-        table.whole_texts("final").alias("final"),
-        (read_sides(table, a, b) if "choice" in table.frame.columns else table.optional("choice")).alias("side"),
-        (table.texts(by).fill_null("(none)") if by else pl.lit(None, dtype=pl.String)).alias("group"),
+        table.unstripped_texts("final").alias("final"),
+        (read_sides(table, a, b) if "choice" in table.frame.columns else table.optional_texts("choice")).alias("side"),
+        (table.read_texts(by).fill_null("(none)") if by else pl.lit(None, dtype=pl.String)).alias("group"),
     )
     rows = keep_rows_of_systems(rows, None if unnamed else systems, table)
     return _keep_usable(align_pairs(rows, [("output_a", "output_b")]), table)
@@ -223,7 +225,7 @@ def _collect_segments(
 
 def _outputs_in_table(table: ChoiceTable) -> tuple[pl.Series, pl.Series]:
     """The texts of the table. A CSV file writes empty and missing outputs alike, so one missing alone is empty."""
-    texts = pl.DataFrame({role: table.whole_texts(role) for role in ("output_a", "output_b")})
+    texts = pl.DataFrame({role: table.unstripped_texts(role) for role in ("output_a", "output_b")})
     filled = texts.select(
         pl.col(name).fill_null(pl.when(pl.col(opposite).is_not_null()).then(pl.lit("")))
         for name, opposite in (("output_a", "output_b"), ("output_b", "output_a"))
@@ -245,7 +247,7 @@ def _outputs_in_data(
     long = texts.unpivot(index="_item", variable_name="_system", value_name="_text")
     texts_by_side = []
     for system in (a, b):
-        keys = pl.DataFrame({"_item": table.required("item"), "_system": system})
+        keys = pl.DataFrame({"_item": table.required_texts("item"), "_system": system})
         unknown = keys.join(long, on="_item", how="anti")
         if unknown.height:
             raise unknown_name("item", unknown["_item"][0], outputs.ids[:50], "check `outputs`")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import polars as pl
 
@@ -14,8 +14,11 @@ from aliquot.core.verdict_words import PairTest
 from aliquot.core.view import Column, View
 from aliquot.core.written import format_fixed, format_percent
 from aliquot.errors import unknown_name
+from aliquot.stats.bradley_terry import ScoreInterval, TieModel
+from aliquot.stats.multiple_testing import PairAdjustment
 
-RULES = ("any", "published")
+PreferenceRule = Literal["any", "published"]
+RULES: tuple[PreferenceRule, ...] = get_args(PreferenceRule)
 """How ranks and clusters are decided: adjusted two-sided p-values, or one-sided ones of each pair alone."""
 
 
@@ -105,15 +108,15 @@ class Comparison(Result):
     items: int
     annotators: int
     clusters: str
-    ties: str
+    ties: TieModel
     tie_parameter: float
-    interval: str
+    interval: ScoreInterval
     level: float
     prior: float
     position: Position | None = None
     alpha: float = 0.05
-    adjust: str = "bh"
-    rule: str = "any"
+    adjust: PairAdjustment = "bh"
+    rule: PreferenceRule = "any"
     tests: tuple[PairTest, ...] = ()
     notes: tuple[str, ...] = ()
     signature: str = ""

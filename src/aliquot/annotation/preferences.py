@@ -14,13 +14,13 @@ from aliquot.annotation.preference_result import (
     Comparison,
     PairPreference,
     Position,
+    PreferenceRule,
     SystemPreference,
 )
 from aliquot.core.result import make_signature
 from aliquot.core.verdict_words import PairTest
-from aliquot.errors import OptionError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
-from aliquot.stats.bradley_terry import BradleyTerry, bradley_terry
+from aliquot.stats.bradley_terry import BradleyTerry, ScoreInterval, TieModel, bradley_terry
 from aliquot.stats.choices import (
     Choices,
     informative_clusters,
@@ -31,6 +31,7 @@ from aliquot.stats.choices import (
 )
 from aliquot.stats.cluster_robust import clustered_share
 from aliquot.stats.multiple_testing import (
+    PairAdjustment,
     adjust_by_max_t,
     adjust_pairs,
     choose_adjustment,
@@ -39,6 +40,7 @@ from aliquot.stats.multiple_testing import (
 )
 from aliquot.stats.ranks import assign_clusters as cluster_numbers
 from aliquot.stats.ranks import rank_intervals, student_p
+from aliquot.validation import between, one_of
 
 MIN_CLUSTERS = 10
 """Informative clusters below which a difference of scores is too far from normal, and exact tests take its place."""
@@ -47,12 +49,12 @@ MIN_CLUSTERS = 10
 def compare_preferences(
     preferences: Preferences,
     *,
-    ties: str = "half",
-    interval: str = "robust",
+    ties: TieModel = "half",
+    interval: ScoreInterval = "robust",
     level: float = 0.95,
     alpha: float = 0.05,
-    adjust: str | None = None,
-    rule: str = "any",
+    adjust: PairAdjustment | None = None,
+    rule: PreferenceRule = "any",
     prior: float | None = None,
     draws: int = 1000,
     seed: Seed = 0,
@@ -126,11 +128,9 @@ def compare_preferences(
     )
 
 
-def _validate_options(alpha: float, rule: str) -> None:
-    if not 0.0 < alpha < 0.5:
-        raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")
-    if rule not in RULES:
-        raise unknown_name("rule", rule, RULES)
+def _validate_options(alpha: float, rule: PreferenceRule) -> None:
+    between("alpha", alpha, 0, 0.5, inclusive=False)
+    one_of("rule", rule, RULES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,9 @@ class _PairTests:
         )
 
 
-def _pair_tests(choices: Choices, fit: BradleyTerry, adjust: str, rule: str, seed: Seed) -> _PairTests:
+def _pair_tests(
+    choices: Choices, fit: BradleyTerry, adjust: PairAdjustment, rule: PreferenceRule, seed: Seed
+) -> _PairTests:
     direct, net = pair_sign_tests(choices)
     gap, variances = fit.scores[:, None] - fit.scores[None, :], np.diag(fit.covariance)
     se = np.sqrt(np.maximum(variances[:, None] + variances[None, :] - 2 * fit.covariance, 0.0))
@@ -198,8 +200,8 @@ def _system_rows(
     counts, se = tally_pairs(preferences.choices), np.sqrt(np.diag(fit.covariance))
     shares_best_worst = np.full((len(se), 2), np.nan)
     if preferences.ballot_counts is not None:
-        shown = preferences.ballot_counts[:, [0]]
-        np.divide(preferences.ballot_counts[:, 1:], shown, out=shares_best_worst, where=shown > 0)
+        n_shown = preferences.ballot_counts[:, [0]]
+        np.divide(preferences.ballot_counts[:, 1:], n_shown, out=shares_best_worst, where=n_shown > 0)
     rows = []
     for index, name in enumerate(preferences.systems):
         share = clustered_share(*system_outcomes(preferences.choices, index), level)
@@ -270,7 +272,7 @@ def _position_of_first(preferences: Preferences, level: float) -> Position | Non
     return Position(share.n, share.share, share.low, share.high)
 
 
-def _fit_notes(preferences: Preferences, fit: BradleyTerry, ties: str, prior: float | None) -> list[str]:
+def _fit_notes(preferences: Preferences, fit: BradleyTerry, ties: TieModel, prior: float | None) -> list[str]:
     outcome = preferences.choices.outcome
     tied, parts = int((outcome == 0).sum()), len(np.unique(fit.component))
     how = {"half": "half a win for each", "davidson": "by Davidson's model", "drop": "left out"}[ties]

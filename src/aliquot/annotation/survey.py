@@ -142,7 +142,7 @@ class Blocks:
 
     def to_frame(self) -> pl.DataFrame:
         """One row per item and block, in the order to show."""
-        rows = [(at, place + 1, item) for at, ids in enumerate(self.order) for place, item in enumerate(ids)]
+        rows = [(block, place + 1, item) for block, ids in enumerate(self.order) for place, item in enumerate(ids)]
         return pl.DataFrame(rows, schema=["block", "place", "item"], orient="row")
 
 

@@ -14,6 +14,7 @@ import polars as pl
 
 from aliquot.annotation.choice_tables import ChoiceTable, choice_table
 from aliquot.annotation.choices import (
+    Cluster,
     align_pairs,
     annotator_notes,
     cluster_codes,
@@ -26,7 +27,7 @@ from aliquot.errors import DataError
 from aliquot.stats.arrays import IntArray
 from aliquot.stats.choices import clustered_sign_test, mcnemar
 from aliquot.stats.cluster_robust import clustered_difference, clustered_share
-from aliquot.stats.multiple_testing import adjust_p_values
+from aliquot.stats.multiple_testing import Adjustment, adjust_p_values
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Verification(Result):
     annotators: int
     clusters: str
     level: float
-    adjust: str = "bh"
+    adjust: Adjustment = "bh"
     notes: tuple[str, ...] = ()
     signature: str = ""
 
@@ -122,9 +123,9 @@ def compare_verified(
     systems: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
     ignore: Collection[str] = (),
-    cluster: str = "item",
+    cluster: Cluster = "item",
     level: float = 0.95,
-    adjust: str = "bh",
+    adjust: Adjustment = "bh",
     strict: bool = False,
     where: str = "table",
 ) -> Verification:
@@ -146,7 +147,9 @@ def compare_verified(
     rows, notes = pair_rows(choices, systems, ignore)
     ties = rows.filter(pl.col("side") == "tie")
     if ties.height:
-        raise choices.fault(ties["row"][0], "a tie does not say whether both are right or none is; write both or none")
+        raise choices.row_error(
+            ties["row"][0], "a tie does not say whether both are right or none is; write both or none"
+        )
     rows = align_pairs(rows)
     rows, merge_notes = _merge_repeated_judgments(rows, choices, strict=strict)
     if not rows.height:
@@ -186,7 +189,7 @@ def _merge_repeated_judgments(
     conflicts = kinds.filter(pl.col("kinds") > 1)
     if strict and conflicts.height:
         conflict = conflicts.row(0, named=True)
-        raise table.fault(
+        raise table.row_error(
             conflict["row"],
             f"{conflict['annotator']} judged differently on item {conflict['item']} elsewhere in the table; keep "
             "one row, or leave `strict` out to leave both out",
@@ -243,7 +246,7 @@ def _verified_pair(a: str, b: str, side: pl.Series, cluster: IntArray, level: fl
 Row = TypeVar("Row", bound=Any)
 
 
-def adjust_rows(rows: Sequence[Row], adjust: str) -> tuple[Row, ...]:
+def adjust_rows(rows: Sequence[Row], adjust: Adjustment) -> tuple[Row, ...]:
     """Return rows with `p_adjusted` from their `p`."""
     p = adjust_p_values(np.array([row.p for row in rows], dtype=np.float64), adjust)
     return tuple(replace(row, p_adjusted=float(value)) for row, value in zip(rows, p, strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -16,9 +16,16 @@ from aliquot.core.selection import Selection
 from aliquot.errors import LeftOutWarning, OptionError
 from aliquot.estimation.estimate import estimate
 from aliquot.estimation.estimate_result import Estimates
+from aliquot.estimation.intervals import INTERVAL_KINDS
 from aliquot.estimation.notes import UNKNOWN_CHANCES
+from aliquot.estimation.picture import Question
+from aliquot.estimation.ranking import RULES, TESTS
+from aliquot.estimation.sequential import SEQUENCE_TARGETS
 from aliquot.estimation.sequential import sequential as replay_in_time
+from aliquot.estimation.targets import TARGETS
 from aliquot.io.writing import resolve_ending
+from aliquot.stats.multiple_testing import PAIR_ADJUSTMENTS
+from aliquot.validation import one_of
 
 _how = partial(typer.Option, rich_help_panel="How to estimate")
 PICTURES = ("systems", "pairs")
@@ -95,7 +102,7 @@ def run(
         raise OptionError("--sequential has no picture; leave --plot out")
     evalset, answers = common.load_with_judgments(data, judgments, reading)
     chosen = Selection.load(selection) if selection is not None else None
-    scale = common.value_range(value_range)
+    scale, adjustment = common.value_range(value_range), common.adjustment(adjust, holm=holm) or None
     if sequential:
         _sequential(
             evalset,
@@ -124,15 +131,15 @@ def run(
             judgments=answers,
             human=reading.human,
             criterion=criterion,
-            interval=interval,
+            interval=one_of("interval", interval, INTERVAL_KINDS),
             level=level,
             value_range=scale,
-            test=test,
-            rule=rule,
+            test=one_of("test", test, TESTS),
+            rule=one_of("rule", rule, RULES),
             alpha=alpha,
-            adjust=common.adjustment(adjust, holm=holm),
+            adjust=adjustment and one_of("adjust", adjustment, PAIR_ADJUSTMENTS),
             strict=strict,
-            target=target,
+            target=one_of("target", target, TARGETS),
             past=past or (),
             seed=seed,
             metrics=common.names(metrics) or None,
@@ -184,12 +191,12 @@ def _sequential(
         judgments=answers,
         human=human,
         criterion=criterion,
-        question=question,  # type: ignore[arg-type]
+        question=one_of("question", question, get_args(Question)),
         margin=margin,
         alpha=alpha,
         strict=strict,
         seed=seed,
-        target=target,
+        target=one_of("target", target, SEQUENCE_TARGETS),
     )
     if output is not None:
         if not resolve_ending(output, ".json").endswith(".json"):

@@ -13,8 +13,10 @@ from aliquot.cli import common, options, render
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import LeftOutWarning, OptionError
+from aliquot.estimation.targets import TARGETS
 from aliquot.report.findings import PARTS, read_choices
 from aliquot.report.page import make_report, require_page
+from aliquot.validation import one_of
 
 _how = partial(typer.Option, rich_help_panel="How to estimate")
 
@@ -83,7 +85,7 @@ def run(
             criterion=criterion,
             level=level,
             alpha=alpha,
-            target=target,
+            target=one_of("target", target, TARGETS),
             clean=clean,
             without=common.names(without),
             examples=examples,

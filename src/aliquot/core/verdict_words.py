@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aliquot.stats.multiple_testing import adjust_p_values
+from aliquot.stats.multiple_testing import PairAdjustment, adjust_p_values
 
 MAX_NAMES = 3  # names that are written out
 
@@ -101,7 +101,12 @@ class Lead:
 
 
 def find_lead(
-    systems: Sequence[str], clusters: Sequence[int], tests: Sequence[PairTest], *, alpha: float, method: str = "bh"
+    systems: Sequence[str],
+    clusters: Sequence[int],
+    tests: Sequence[PairTest],
+    *,
+    alpha: float,
+    method: PairAdjustment = "bh",
 ) -> Lead:
     """Find the leading systems from systems (best first), their clusters and the tests of all pairs.
 

@@ -35,11 +35,12 @@ from aliquot.estimation.inputs import (
     select_criterion,
     use_criterion_score,
 )
-from aliquot.estimation.intervals import Bounds, check_level, compute_bounds, cut_to_scale, refuse_outside
+from aliquot.estimation.intervals import Bounds, IntervalKind, check_level, compute_bounds, cut_to_scale, refuse_outside
 from aliquot.estimation.missing import Missing, missing_cells, missing_notes, refuse_missing
 from aliquot.estimation.notes import (
     MODELS,
     PUBLISHED_RULE,
+    SEVERITY_NOTE,
     change_cause,
     direction_notes,
     find_changes,
@@ -50,10 +51,17 @@ from aliquot.estimation.notes import (
 )
 from aliquot.estimation.past import add_past_prediction
 from aliquot.estimation.pipeline import Inference, infer_means
-from aliquot.estimation.ranking import Ranking, follow_exact_tests, rank_systems
+from aliquot.estimation.ranking import Ranking, Rule, Test, follow_exact_tests, rank_systems
 from aliquot.estimation.sample import Fitted, Sample, judged_sample, proxy_correlation
 from aliquot.estimation.scales import Scale, find_scale, scale_of_range
-from aliquot.estimation.targets import JudgingNoise, TargetVariance, check_target, judging_noise, target_variance
+from aliquot.estimation.targets import (
+    JudgingNoise,
+    Target,
+    TargetVariance,
+    check_target,
+    judging_noise,
+    target_variance,
+)
 from aliquot.io.inputs import (
     DataLike,
     JudgmentsLike,
@@ -64,7 +72,7 @@ from aliquot.io.inputs import (
     as_selection,
 )
 from aliquot.stats.arrays import FloatArray, IntArray
-from aliquot.stats.multiple_testing import choose_adjustment
+from aliquot.stats.multiple_testing import PairAdjustment, choose_adjustment
 
 AUTO_ESTIMATORS = {"means": "greg", "ranking": "multilevel"}
 """What `auto` and `auto:goal=ranking` stand for; docs/evidence.md gives the evidence."""
@@ -81,15 +89,15 @@ def estimate(
     judgments: JudgmentsLike | None = None,
     human: str | None = None,
     criterion: str | None = None,
-    interval: str = "t",
+    interval: IntervalKind = "t",
     level: float = 0.95,
     value_range: tuple[float, float] | None = None,
-    test: str = "estimator",
-    rule: str = "any",
+    test: Test = "estimator",
+    rule: Rule = "any",
     alpha: float = 0.05,
-    adjust: str | None = None,
+    adjust: PairAdjustment | None = None,
     strict: bool = False,
-    target: str = "testset",
+    target: Target = "testset",
     past: Sequence[DataLike] = (),
     seed: int = 0,
     **parameters: Any,
@@ -134,31 +142,9 @@ def estimate(
     given_judgments = None if judgments is None else as_judgments(judgments)
     divisor = score_divisor(data, given_judgments, human)
     if divisor != 1.0 or has_extreme_metrics(data):
-        data, judgments = (
-            rescale_scores(data, divisor),
-            None if given_judgments is None else rescale_judgments(given_judgments, divisor),
-        )
-        rescaled = estimate(
-            data,
-            method,
-            selection=selection,
-            judgments=judgments,
-            human=human,
-            criterion=criterion,
-            interval=interval,
-            level=level,
-            value_range=None if value_range is None else (value_range[0] / divisor, value_range[1] / divisor),
-            test=test,
-            rule=rule,
-            alpha=alpha,
-            adjust=adjust,
-            strict=strict,
-            target=target,
-            past=past,
-            seed=seed,
-            **parameters,
-        )
-        return _rescale_estimates(rescaled, divisor)
+        data = rescale_scores(data, divisor)
+        given_judgments = None if given_judgments is None else rescale_judgments(given_judgments, divisor)
+        value_range = None if value_range is None else (value_range[0] / divisor, value_range[1] / divisor)
     selection = None if selection is None else as_selection(selection)
     selection_notes = () if selection is None else selection.check(data, strict=strict)
     mismatches: tuple[Mismatch, ...] = ()
@@ -191,7 +177,6 @@ def estimate(
     inference, goal = question.infer(sample, spec, adjusted=adjusted)
     fitted = inference.fitted
     limits = _compute_limits(inference, interval, adjust, level=level, value_range=value_range, seed=seed)
-    severity = f"{len(noise.shares)} annotators judged the systems in different shares: severity is adjusted for"
     notes = [
         *selection_notes,
         *sampling_notes(sample, selection),
@@ -200,7 +185,7 @@ def estimate(
         *fitted.notes,
         *goal.notes,
         *(row.sentence for row in mismatches if row.what in (COPIES, REPEATS)),
-        *([severity] if adjusted else []),
+        *([SEVERITY_NOTE.format(count=len(noise.shares))] if adjusted else []),
         *([PUBLISHED_RULE] if rule == "published" else []),
         *direction_notes(inference, name),
         *missing_notes(data, human, missing, selected=selection is not None),
@@ -208,14 +193,14 @@ def estimate(
         *plausibility_notes(data, name),
     ]
     compare = partial(rank_systems, test=test, rule=rule, alpha=alpha, adjust=adjust, seed=seed)
-    ranking, before = compare(inference), None
-    if adjusted or spec.name in MODELS:
-        before = compare(question.infer(raw, spec if adjusted else Spec("mean", {}), adjusted=False)[0])
+    ranking, has_other = compare(inference), adjusted or spec.name in MODELS
+    other = spec if adjusted else Spec("mean", {})
+    before = compare(question.infer(raw, other, adjusted=False)[0]) if has_other else None
     plain = plain_means(raw)
     changes = find_changes(inference, plain, ranking, before, alpha, change_cause(spec, raw, adjusted=adjusted))
     systems = _system_rows(inference, limits, ranking, missing, plain)
     order = np.argsort(-np.nan_to_num(fitted.values, nan=-np.inf), kind="stable")
-    return Estimates(
+    result = Estimates(
         systems=tuple(systems[index] for index in order),
         pairs=_pair_rows(sample, fitted, limits, ranking, order),
         covariance=inference.whole_covariance,
@@ -252,13 +237,14 @@ def estimate(
             seed=seed,
         ),
     )
+    return result if divisor == 1.0 else _rescale_estimates(result, divisor)
 
 
 @dataclass(frozen=True, eq=False)
 class _EstimationTask:
     """What the estimates are about: the target, the noise of judging, earlier campaigns, and the scale."""
 
-    target: str
+    target: Target
     noise: JudgingNoise
     campaigns: Sequence[EvalSet]
     scale: Scale | None
@@ -271,7 +257,9 @@ class _EstimationTask:
         return (base if is_given else replace(base, added=goal.added)), goal
 
 
-def _compute_limits(inference: Inference, interval: str, adjust: str, *, level: float, **options: Any) -> Bounds:
+def _compute_limits(
+    inference: Inference, interval: IntervalKind, adjust: PairAdjustment, *, level: float, **options: Any
+) -> Bounds:
     """Intervals; those of differences hold for all pairs at once where the adjusted p-values do."""
     limits = cut_to_scale(compute_bounds(interval, inference, level=level, **options), inference.scale)
     if interval == "t":

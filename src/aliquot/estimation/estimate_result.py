@@ -13,7 +13,11 @@ from aliquot.core.verdict_words import Lead, PairTest, find_lead
 from aliquot.core.view import View
 from aliquot.errors import unknown_name
 from aliquot.estimation.estimate_views import estimate_views
+from aliquot.estimation.intervals import IntervalKind
+from aliquot.estimation.ranking import Rule
+from aliquot.estimation.targets import Target
 from aliquot.stats.arrays import FloatArray
+from aliquot.stats.multiple_testing import PairAdjustment
 from aliquot.validation import one_of
 
 
@@ -70,15 +74,15 @@ class Estimates(Result):
     pairs: tuple[PairEstimate, ...]
     covariance: FloatArray
     method: str
-    interval: str
+    interval: IntervalKind
     level: float
     population: int
     judged: int
     unbiased: bool
-    target: str = "testset"
+    target: Target = "testset"
     alpha: float = 0.05
-    adjust: str = "bh"
-    rule: str = "any"
+    adjust: PairAdjustment = "bh"
+    rule: Rule = "any"
     annotators: int = 0  # behind the score; 0 where they have no ids
     changes: tuple[str, ...] = ()  # where adjustment, weights or a model change what plain means say
     variance: Mapping[str, float] = field(default_factory=dict)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
+from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.estimation.pipeline import Inference, pair_errors
 from aliquot.estimation.sample import Sample
 from aliquot.estimation.scales import Scale
@@ -31,8 +32,10 @@ from aliquot.stats.confidence_sequences import (
 )
 from aliquot.stats.proportions import korn_graubard, tango_interval
 from aliquot.stats.resampling import bootstrap_sums
+from aliquot.validation import one_of
 
-KINDS = ("t", "bootstrap", "hoeffding", "bernstein", "sequence")
+IntervalKind = Literal["t", "bootstrap", "hoeffding", "bernstein", "sequence"]
+INTERVAL_KINDS: tuple[IntervalKind, ...] = get_args(IntervalKind)
 DRAWS = 10_000
 _WIDTH_ONLY = ("hoeffding", "bernstein")
 MAX_LEVEL = 1 - 1e-9
@@ -56,7 +59,7 @@ def check_level(level: float) -> None:
 
 
 def compute_bounds(
-    kind: str,
+    kind: IntervalKind,
     inference: Inference,
     *,
     level: float,
@@ -64,8 +67,7 @@ def compute_bounds(
     seed: Seed,
 ) -> Bounds:
     """Return the asked kind of interval for systems and pairs."""
-    if kind not in KINDS:
-        raise unknown_name("interval", kind, KINDS)
+    one_of("interval", kind, INTERVAL_KINDS)
     check_level(level)
     if kind == "t":
         limits = _symmetric_bounds(inference.values, inference.half_widths(level), inference.pair_half_widths(level))
@@ -264,7 +266,7 @@ def range_note(scores: FloatArray, value_range: tuple[float, float], kind: str) 
     )
 
 
-def refuse_outside(sample: Sample, value_range: tuple[float, float], interval: str) -> None:
+def refuse_outside(sample: Sample, value_range: tuple[float, float], interval: IntervalKind) -> None:
     """Raise DataError for human scores outside the named scale, with the outputs, where its ends count."""
     low, high = value_range
     if interval in _WIDTH_ONLY or is_within(sample.scores, low, high):

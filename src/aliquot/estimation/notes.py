@@ -22,6 +22,7 @@ MODELS = ("multilevel", "informed")
 """Estimators that draw means towards a model."""
 
 UNKNOWN_CHANCES = "the items were not drawn with known probabilities"
+SEVERITY_NOTE = "{count} annotators judged the systems in different shares: severity is adjusted for"
 PUBLISHED_RULE = (
     "clusters by the published convention: one-sided p of each pair alone, which calls equal systems different often"
 )

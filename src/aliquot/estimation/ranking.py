@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from scipy.special import stdtrit
 
-from aliquot.errors import OptionError, unknown_name
 from aliquot.estimation.intervals import Bounds
 from aliquot.estimation.pipeline import ALPHA, Inference, one_sided_better, pair_errors
 from aliquot.estimation.sample import Sample
@@ -27,6 +26,7 @@ from aliquot.stats.arrays import (
 from aliquot.stats.mixed_model import shrink_to_common_mean
 from aliquot.stats.multiple_testing import (
     PAIR_ADJUSTMENTS,
+    PairAdjustment,
     adjust_by_max_t,
     adjust_pairs,
     significantly_better,
@@ -35,10 +35,12 @@ from aliquot.stats.multiple_testing import (
 from aliquot.stats.pairwise import analytic_p, permutation_p, sign_flip_p, wilcoxon_p
 from aliquot.stats.ranks import assign_clusters, full_set_p, probability_best, rank_intervals
 from aliquot.stats.shrinkage import shrink_to_prediction
+from aliquot.validation import between, one_of
 
 Test = Literal["estimator", "permutation", "analytic", "wilcoxon"]
-TESTS = ("estimator", "permutation", "analytic", "wilcoxon")
-RULES = ("any", "neighbour", "published")
+TESTS: tuple[Test, ...] = get_args(Test)
+Rule = Literal["any", "neighbour", "published"]
+RULES: tuple[Rule, ...] = get_args(Rule)
 MIN_ITEMS_FOR_T, MIN_UNLIKE_FOR_T = 30, 10  # below, a sign-flip test decides
 _ROUNDING = 1e-9
 _MAX_BLOCK = 1 << 22  # numbers that a temporary array may hold
@@ -73,13 +75,14 @@ class Ranking:
     p_best: FloatArray
 
 
-def rank_systems(inference: Inference, *, test: str, rule: str, alpha: float, adjust: str, seed: Seed) -> Ranking:
+def rank_systems(
+    inference: Inference, *, test: Test, rule: Rule, alpha: float, adjust: PairAdjustment, seed: Seed
+) -> Ranking:
     """Compare all systems."""
-    for name, value, options in (("test", test, TESTS), ("rule", rule, RULES), ("adjust", adjust, PAIR_ADJUSTMENTS)):
-        if value not in options:
-            raise unknown_name(name, value, options)
-    if not 0.0 < alpha < 0.5:
-        raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")
+    one_of("test", test, TESTS)
+    one_of("rule", rule, RULES)
+    one_of("adjust", adjust, PAIR_ADJUSTMENTS)
+    between("alpha", alpha, 0, 0.5, inclusive=False)
     p_sample = _one_sided_p(inference, test, seed)
     p = _two_sided_p(inference, p_sample, test, seed)
     if rule == "published":
@@ -121,7 +124,7 @@ def follow_exact_tests(limits: Bounds, inference: Inference, seed: Seed) -> Boun
     )
 
 
-def _two_sided_p(inference: Inference, p_sample: FloatArray, test: str, seed: Seed) -> FloatArray:
+def _two_sided_p(inference: Inference, p_sample: FloatArray, test: Test, seed: Seed) -> FloatArray:
     p = two_sided_p(p_sample)
     if test == "estimator":
         return exact_p(inference, seed)
@@ -129,7 +132,7 @@ def _two_sided_p(inference: Inference, p_sample: FloatArray, test: str, seed: Se
     return np.where(gap * (p_sample.T - p_sample) < 0, 1.0, p)  # a test for the other side says nothing for this one
 
 
-def _one_sided_p(inference: Inference, test: str, seed: Seed) -> FloatArray:
+def _one_sided_p(inference: Inference, test: Test, seed: Seed) -> FloatArray:
     """One-sided p-values of the test asked for; NaN for systems never judged, or never on the same item."""
     sample, judged = inference.sample, inference.judged
     p = inference.p_sample.copy() if test == "estimator" else _PAIRED_TESTS[test](sample.scores, seed)
@@ -140,7 +143,7 @@ def _one_sided_p(inference: Inference, test: str, seed: Seed) -> FloatArray:
     return p
 
 
-def _adjust_pair_p(p: FloatArray, inference: Inference, method: str, seed: Seed) -> FloatArray:
+def _adjust_pair_p(p: FloatArray, inference: Inference, method: PairAdjustment, seed: Seed) -> FloatArray:
     if method == "maxt":
         return adjust_by_max_t(p, inference.whole_covariance, inference.pair_freedom, seed=seed)
     return adjust_pairs(p, method)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -15,15 +15,17 @@ from aliquot.core.origin import OUTPUT_DIGEST
 from aliquot.core.result import Result
 from aliquot.core.selection import Selection
 from aliquot.core.view import View
-from aliquot.errors import AliquotWarning, OptionError, unknown_name
+from aliquot.errors import AliquotWarning, OptionError
 from aliquot.estimation.inputs import attach_judgments, refuse_mismatches, select_criterion
 from aliquot.estimation.monitor import Monitor
 from aliquot.estimation.picture import Picture, Question
 from aliquot.estimation.targets import JudgingNoise, judging_noise
 from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset, as_judgments, as_selection
 from aliquot.stats.confidence_sequences import FIRST_LOOK
+from aliquot.validation import one_of
 
-SEQUENCE_TARGETS = ("testset", "given")
+SequenceTarget = Literal["testset", "given"]
+SEQUENCE_TARGETS: tuple[SequenceTarget, ...] = get_args(SequenceTarget)
 _ROUNDING = 1e-9
 
 
@@ -90,7 +92,7 @@ def sequential(
     question: Question = "best",
     margin: float | None = None,
     alpha: float = 0.05,
-    target: str = "testset",
+    target: SequenceTarget = "testset",
     strict: bool = False,
     seed: int = 0,
 ) -> Replay:
@@ -167,10 +169,9 @@ NOISE_UNKNOWN = (
 )
 
 
-def check_sequence_target(target: str) -> None:
+def check_sequence_target(target: SequenceTarget) -> None:
     """Refuse a target that no sequence is about."""
-    if target not in SEQUENCE_TARGETS:
-        raise unknown_name("target of a sequence", target, SEQUENCE_TARGETS)
+    one_of("target", target, SEQUENCE_TARGETS)
 
 
 def noise_of_systems(evalset: EvalSet, systems: Sequence[str]) -> JudgingNoise:

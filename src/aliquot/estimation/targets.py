@@ -11,19 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import numpy as np
 import polars as pl
 
 from aliquot.annotation.judgment_noise import find_score_judgments
 from aliquot.core.evalset import EvalSet, ItemId
-from aliquot.errors import DataError, unknown_name
+from aliquot.errors import DataError
 from aliquot.estimation.inputs import describe_repeats
 from aliquot.estimation.pipeline import Inference
 from aliquot.stats.annotator_effects import crossed_effects
 from aliquot.stats.arrays import FloatArray, IntArray, snap_to_zero
+from aliquot.validation import one_of
 
-TARGETS = ("testset", "given", "beyond")
+Target = Literal["testset", "given", "beyond"]
+TARGETS: tuple[Target, ...] = get_args(Target)
 Severities = tuple[float, FloatArray, FloatArray, FloatArray | None]
 MIN_REPEATS = 10  # degrees of freedom of the judging noise from which it is trusted
 _MAX_SHARE_DIFFERENCE = 0.01  # sum over annotators of squared differences of shares above which severity is adjusted
@@ -101,8 +104,7 @@ class JudgingNoise:
 
 def check_target(target: str) -> None:
     """Refuse an unknown target."""
-    if target not in TARGETS:
-        raise unknown_name("target", target, TARGETS)
+    one_of("target", target, TARGETS)
 
 
 def judging_noise(data: EvalSet, human: str, items: Sequence[ItemId] | None = None) -> JudgingNoise:
@@ -186,7 +188,7 @@ class TargetVariance:
     notes: tuple[str, ...] = ()
 
 
-def target_variance(inference: Inference, target: str, noise: JudgingNoise, *, adjusted: bool) -> TargetVariance:
+def target_variance(inference: Inference, target: Target, noise: JudgingNoise, *, adjusted: bool) -> TargetVariance:
     """Work out what the target adds to the covariance of `given`."""
     sample, n = inference.sample, inference.sample.population
     nothing = np.zeros((len(inference.values),) * 2)

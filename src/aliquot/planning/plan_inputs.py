@@ -444,7 +444,7 @@ def find_plan_inputs(
     times: Times,
     runs: RunSettings,
     *,
-    target: str,
+    target: PlanTarget,
     past: bool = False,
     items: int | None = None,
     beyond: bool = False,
@@ -473,7 +473,7 @@ def find_plan_inputs(
 
 
 def _find_basis(
-    source: PlanData, runs: RunSettings, *, target: str, past: bool, items: int | None, beyond: bool
+    source: PlanData, runs: RunSettings, *, target: PlanTarget, past: bool, items: int | None, beyond: bool
 ) -> tuple[Basis, list[str]]:
     data, human, selection = source.evalset, source.human, source.selection
     if data.human is None and human is None:

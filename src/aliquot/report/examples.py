@@ -120,7 +120,7 @@ def _win_shares(choices: pl.DataFrame, data: EvalSet) -> FloatArray | None:
     try:
         table = choice_table(choices, "pairwise", None, "choices")
         names = {"item": "item", "a": "system_a", "b": "system_b", "choice": "choice"}
-        frame = pl.DataFrame({name: table.texts(column) for name, column in names.items()})
+        frame = pl.DataFrame({name: table.read_texts(column) for name, column in names.items()})
     except (AliquotError, KeyError, pl.exceptions.PolarsError):
         return None
     choice = pl.col("choice").str.to_lowercase()

@@ -29,6 +29,7 @@ from aliquot.errors import AliquotError, AliquotWarning, DataError, OptionError
 from aliquot.estimation.estimate import estimate
 from aliquot.estimation.estimate_result import Estimates
 from aliquot.estimation.inputs import Mismatch, attach_judgments, select_criterion, use_criterion_score, warn_left_out
+from aliquot.estimation.targets import Target
 from aliquot.io.files import read_bytes
 from aliquot.io.format_detection import detect_format
 from aliquot.io.formats.table_files import read_frame, stack_tables, to_polars
@@ -59,7 +60,7 @@ class ReportOptions:
     criterion: str | None = None
     level: float = 0.95
     alpha: float = 0.05
-    target: str = "testset"
+    target: Target = "testset"
     preset: str | None = None  # of `clean`
     parts: frozenset[str] = frozenset(PARTS)
     seed: int = 0

@@ -25,6 +25,7 @@ from aliquot.core.result import Result, make_signature
 from aliquot.core.view import View
 from aliquot.core.written import render_latex, render_markdown
 from aliquot.errors import MissingExtraError, OptionError
+from aliquot.estimation.targets import Target
 from aliquot.io.formats import tables
 from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike
 from aliquot.io.writing import write_bytes
@@ -139,7 +140,7 @@ def make_report(
     criterion: str | None = None,
     level: float = 0.95,
     alpha: float = 0.05,
-    target: str = "testset",
+    target: Target = "testset",
     clean: str | None = None,
     without: Sequence[Part | str] = (),
     examples: int = 20,

@@ -31,7 +31,7 @@ from aliquot.estimation.monitor import Monitor
 from aliquot.estimation.picture import Picture
 from aliquot.estimation.proxies import select_proxies, standardise_metric
 from aliquot.estimation.running_sequences import Features
-from aliquot.estimation.sequential import check_sequence_target, noise_of_systems
+from aliquot.estimation.sequential import SequenceTarget, check_sequence_target, noise_of_systems
 from aliquot.estimation.targets import JudgingNoise
 from aliquot.io.inputs import DataLike, JudgmentsLike, as_evalset
 from aliquot.sampling.allocation_log import (
@@ -126,7 +126,7 @@ class Allocator(AllocationLog[Ask]):
         cost: str | None = None,
         repeats: str = "never",
         margin: float | None = None,
-        target: str = "testset",
+        target: SequenceTarget = "testset",
         alpha: float = 0.05,
         seed: int = 0,
     ) -> None:

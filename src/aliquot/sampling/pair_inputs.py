@@ -35,13 +35,13 @@ def read_choices(choices: ChoicesLike, columns: Mapping[str, str] | None = None)
         parts = [[part] if isinstance(part, tuple) else read_choices(part, columns) for part in choices]
         return [choice for part in parts for choice in part]
     table = _read_choice_table(choices, columns)
-    a, b = table.required("system_a"), table.required("system_b")
+    a, b = table.required_texts("system_a"), table.required_texts("system_b")
     chosen = read_sides(table, a, b)
     odd = chosen.is_in(["both", "none"]).fill_null(value=False)
     if odd.any():
         row = int(odd.arg_max() or 0)
-        raise table.fault(row, f"the choice is '{chosen[row]}'; write a, b or tie")
-    frame = table.keys().with_columns(a.alias("a"), b.alias("b"), chosen.alias("side"))
+        raise table.row_error(row, f"the choice is '{chosen[row]}'; write a, b or tie")
+    frame = table.item_and_annotator().with_columns(a.alias("a"), b.alias("b"), chosen.alias("side"))
     return _merge_repeats(
         [
             (item, first, second, {"a": first, "b": second, "tie": None}[side], who)
@@ -77,7 +77,9 @@ def read_pairs(asked: Sequence[str | Path | pl.DataFrame]) -> list[tuple[str, st
         if lacking:
             raise DataError(f"{where}: no column '{min(lacking)}'; give a file of `aliquot next --unit pair`")
         table = ChoiceTable(frame, "pairwise", where)
-        pairs += list(zip(*(table.required(role).to_list() for role in ("item", "system_a", "system_b")), strict=True))
+        pairs += list(
+            zip(*(table.required_texts(role).to_list() for role in ("item", "system_a", "system_b")), strict=True)
+        )
     return pairs
 
 

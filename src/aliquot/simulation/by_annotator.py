@@ -20,6 +20,7 @@ from aliquot.core.parallel import run_in_order
 from aliquot.core.result import Result, frame_of, make_signature
 from aliquot.core.view import Column, View
 from aliquot.errors import DataError
+from aliquot.estimation.intervals import IntervalKind
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.metric_eval.measures import MEASURES
 from aliquot.simulation.replay import INTERVALS, ReplaySet, describe_range, draw_items, estimate_outcome, stack_outcomes
@@ -103,7 +104,7 @@ def replay_annotators(
     repeats: int = 100,
     human: str | None = None,
     metric: str | None = None,
-    interval: str = "t",
+    interval: IntervalKind = "t",
     value_range: tuple[float, float] | None = None,
     level: float = 0.95,
     seed: int = 0,
@@ -216,7 +217,7 @@ class _AnnotatorReplays:
     budgets: Any
     repeats: int
     metric: str | None
-    interval: str
+    interval: IntervalKind
     value_range: tuple[float, float] | None
     level: float
     seed: int

@@ -16,7 +16,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import bind_parameters
 from aliquot.core.selection import compute_cell_probability
 from aliquot.errors import AliquotWarning
-from aliquot.estimation.intervals import compute_bounds, range_note
+from aliquot.estimation.intervals import IntervalKind, compute_bounds, range_note
 from aliquot.estimation.pipeline import Inference, infer_means, pair_errors
 from aliquot.estimation.ranking import cluster_systems, full_p
 from aliquot.estimation.sample import Sample, adaptive_sample
@@ -48,7 +48,7 @@ class ReplaySet:
     test: str = "analytic"
     level: float = 0.95
     crowd: int | None = None
-    interval: str = "t"
+    interval: IntervalKind = "t"
     value_range: tuple[float, float] | None = None
     token: str = field(init=False, repr=False, default_factory=lambda: uuid4().hex)
 

@@ -8,11 +8,12 @@ part of the graph of comparisons and cannot be compared between parts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from aliquot.errors import OptionError, judge_extra, unknown_name
+from aliquot.errors import OptionError, judge_extra
 from aliquot.stats.arrays import FloatArray, IntArray, Seed, centre_by_group
 from aliquot.stats.choices import (
     Choices,
@@ -151,8 +152,10 @@ def _raise_covariance(covariance: FloatArray, least: FloatArray) -> FloatArray:
 # -- Fit and intervals -------------------------------------------------------------------------------------------------
 
 
-TIE_MODELS = ("half", "davidson", "drop")
-INTERVAL_KINDS = ("robust", "bootstrap", "information")
+TieModel = Literal["half", "davidson", "drop"]
+TIE_MODELS: tuple[TieModel, ...] = get_args(TieModel)
+ScoreInterval = Literal["robust", "bootstrap", "information"]
+INTERVAL_KINDS: tuple[ScoreInterval, ...] = get_args(ScoreInterval)
 DEFAULT_PRIOR = 1.0
 """Choices added to every compared pair where no maximum exists: half a win for each side (Firth's penalty for a single
 """
@@ -179,8 +182,8 @@ class BradleyTerry:
 def bradley_terry(
     choices: Choices,
     *,
-    ties: str = "half",
-    interval: str = "robust",
+    ties: TieModel = "half",
+    interval: ScoreInterval = "robust",
     level: float = 0.95,
     prior: float | None = None,
     draws: int = 1000,
@@ -239,8 +242,7 @@ def bradley_terry(
 
 
 def _validate_options(ties: str, interval: str, prior: float | None, draws: int) -> None:
-    if ties not in TIE_MODELS:
-        raise unknown_name("treatment of ties", ties, TIE_MODELS)
+    one_of("ties", ties, TIE_MODELS)
     one_of("interval", interval, INTERVAL_KINDS)
     if prior is not None and not prior >= 0:
         raise OptionError(f"`prior` is {prior}; choose 0 or more choices to add to every compared pair")

@@ -9,6 +9,7 @@ are offered. Loadings agree with R to 1e-5 where R's varimax converges (its defa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 from scipy.special import chdtrc
@@ -18,7 +19,8 @@ from aliquot.stats.arrays import FloatArray, IntArray, Seed, average_ranks, is_c
 from aliquot.stats.cluster_robust import normal_quantile
 from aliquot.stats.resampling import bootstrap_sums
 
-PROMAX_TARGETS = ("r", "spss")
+PromaxTarget = Literal["r", "spss"]
+PROMAX_TARGETS: tuple[PromaxTarget, ...] = get_args(PromaxTarget)
 """Targets of promax: sign(V) |V|^4 of the varimax loadings V as they are (R), or with rows of unit length (SPSS)."""
 
 _PROMAX_POWER = 4
@@ -135,7 +137,7 @@ def _common_eigenvalues(correlation: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.eigvalsh(reduced)[::-1], dtype=np.float64)
 
 
-def ml_factors(correlation: FloatArray, n: int, factors: int, *, rotation: str = "r") -> Factors:
+def ml_factors(correlation: FloatArray, n: int, factors: int, *, rotation: PromaxTarget = "r") -> Factors:
     """Fit m factors by maximum likelihood, rotated by promax (`rotation`: one of `PROMAX_TARGETS`).
 
     Minimises ln|S| + tr(R S^-1) - ln|R| - p with S = L L' + diag(psi); chi2 = (n - 1 - (2p + 5)/6 - 2m/3) F.
@@ -260,7 +262,7 @@ def simple_structure(
     *,
     gap: float = 0.2,
     communality: float = 0.2,
-    rotation: str = "r",
+    rotation: PromaxTarget = "r",
 ) -> tuple[Factors, IntArray, tuple[DroppedVariable, ...]]:
     """Drop variables that load on no factor or on two, one at a time, the worst first, and refit.
 

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from aliquot.errors import OptionError, unknown_name
+from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, Seed, row_blocks
 from aliquot.stats.ranks import correlation_root
+from aliquot.validation import one_of
 
-ADJUSTMENTS = ("bh", "holm", "sidak", "none")
+Adjustment = Literal["bh", "holm", "sidak", "none"]
 """Adjustments of a family of p-values."""
+ADJUSTMENTS: tuple[Adjustment, ...] = get_args(Adjustment)
 
-PAIR_ADJUSTMENTS = ("bh", "holm", "maxt", "none")
+PairAdjustment = Literal["bh", "holm", "maxt", "none"]
 """Adjustments of all pairs of systems; max-t also needs the joint covariance of the estimates."""
+PAIR_ADJUSTMENTS: tuple[PairAdjustment, ...] = get_args(PairAdjustment)
 
 MAX_T_DRAWS = 20_000
 _CHUNK = 1 << 22  # numbers that a temporary array may hold
 
 
-def adjust_p_values(p: FloatArray, method: str = "holm") -> FloatArray:
+def adjust_p_values(p: FloatArray, method: Adjustment = "holm") -> FloatArray:
     """Adjust a family of p-values.
 
     bh: p'_(i) = min_{j >= i} m p_(j) / j, controls the false discovery rate (Benjamini and Hochberg 1995) for
@@ -32,8 +37,7 @@ def adjust_p_values(p: FloatArray, method: str = "holm") -> FloatArray:
     >>> adjust_p_values(np.array([0.01, 0.04, 0.03]), "bh").round(4)
     array([0.03, 0.04, 0.04])
     """
-    if method not in ADJUSTMENTS:
-        raise unknown_name("adjustment", method, ADJUSTMENTS)
+    one_of("adjust", method, ADJUSTMENTS)
     p = np.asarray(p, dtype=np.float64)
     defined = ~np.isnan(p)
     m = int(defined.sum())
@@ -52,13 +56,14 @@ def adjust_p_values(p: FloatArray, method: str = "holm") -> FloatArray:
     return result
 
 
-def choose_adjustment(adjust: str | None, rule: str) -> str:
+def choose_adjustment(adjust: str | None, rule: str) -> PairAdjustment:
     """Return the adjustment of all pairs: bh by default, none with the rule `published`, which tests pairs alone."""
-    if adjust is not None and adjust not in PAIR_ADJUSTMENTS:
-        raise unknown_name("adjustment", adjust, PAIR_ADJUSTMENTS)
-    if rule == "published" and adjust not in (None, "none"):
-        raise OptionError(f"the rule 'published' tests each pair alone; leave adjust ('{adjust}') or the rule out")
-    return adjust or ("none" if rule == "published" else "bh")
+    if adjust is None:
+        return "none" if rule == "published" else "bh"
+    method = one_of("adjust", adjust, PAIR_ADJUSTMENTS)
+    if rule == "published" and method != "none":
+        raise OptionError(f"`rule=published` tests each pair alone; leave `adjust` ('{adjust}') or `rule` out")
+    return method
 
 
 def rejected_by_bh(p: FloatArray, alpha: float) -> BoolArray:
@@ -92,7 +97,7 @@ def two_sided_p(p: FloatArray) -> FloatArray:
     return doubled
 
 
-def adjust_pairs(p: FloatArray, method: str = "bh") -> FloatArray:
+def adjust_pairs(p: FloatArray, method: Adjustment = "bh") -> FloatArray:
     """Adjust the two-sided p-values of all pairs (M x M, symmetric) over the M (M - 1) / 2 pairs; NaN stays NaN.
 
     >>> p = np.array([[1.0, 0.01, 0.02], [0.01, 1.0, 0.4], [0.02, 0.4, 1.0]])
