@@ -169,7 +169,7 @@ SHARES = tuple(round(0.05 * k, 2) for k in range(1, 11))
 def random_spa(
     full: Scores, shares: Sequence[float] = SHARES, *, human: str | None = None, error: float = 3e-4, seed: Seed = 0
 ) -> FloatArray:
-    """Return the mean analytic SPA of random samples at each share (the targets of parity), with standard error `error`.
+    """Return the mean analytic SPA of random samples at each share: the targets of parity, with standard error `error`.
 
     >>> random_spa([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], [1.0])
     array([1.])

@@ -66,7 +66,7 @@ def test_every_pair_is_as_scipy_has_it(seed: int, gaps: float) -> None:
     pairs = pairs_of(table)
     counts, values = contingency_tables(pairs), pairs.judgments.values
     by_moments = pearson_from_moments(pair_moments(pairs))
-    ranked = spearman_pairs(pairs).each(np.ones((1, pairs.judgments.items)))[0][0]
+    ranked = spearman_pairs(pairs).correlate_pairs(np.ones((1, pairs.judgments.items)))[0][0]
     for at, (a, b) in enumerate(zip(pairs.first, pairs.second, strict=True)):
         x, y = both(table, a, b)
         assert len(x) == pairs.shared[at] == counts[at].sum()

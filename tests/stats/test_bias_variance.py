@@ -49,7 +49,7 @@ def every_draw(scores: FloatArray) -> FloatArray:
 
 @given(human=SHARES, metric=SHARES)
 def test_identity_is_exact(human, metric):
-    parts = pair_parts(human, metric).stacked()
+    parts = pair_parts(human, metric).stack_parts()
     assert parts[OBSERVED] == pytest.approx(parts[NOISE] + parts[BIAS] + parts[VARIANCE], abs=1e-15)
     assert parts[OBSERVED] == pytest.approx(human * (1 - metric) + metric * (1 - human), abs=1e-15)
     assert (parts[COVARIANCE] == 0).all()
@@ -59,14 +59,14 @@ def test_identity_is_exact(human, metric):
 def test_identity_is_exact_with_covariance(human, metric, rest):
     low, high = np.maximum(0, human + metric - 1), np.minimum(human, metric)
     joint = low + rest * (high - low)
-    parts = pair_parts(human, metric, joint).stacked()
+    parts = pair_parts(human, metric, joint).stack_parts()
     assert parts[OBSERVED] == pytest.approx(parts[1:].sum(axis=0), abs=1e-15)
     assert parts[OBSERVED] == pytest.approx(human + metric - 2 * joint, abs=1e-15)
 
 
 @given(human=SHARES, metric=SHARES)
 def test_the_order_of_systems_does_not_matter(human, metric):
-    forth, back = pair_parts(human, metric).stacked(), pair_parts(1 - human, 1 - metric).stacked()
+    forth, back = pair_parts(human, metric).stack_parts(), pair_parts(1 - human, 1 - metric).stack_parts()
     assert forth == pytest.approx(back, abs=1e-15)
 
 
@@ -91,7 +91,7 @@ def test_even_pairs():
     assert parts.noise.tolist() == [0, 0, 0]
     assert parts.variance.tolist() == [0.5, 0, 0]
     assert parts.observed == pytest.approx([0.5, 0.5, 0.5], abs=1e-15)
-    assert optimal_parts(np.array([0.5])).stacked()[:, 0].tolist() == [0.5, 0.5, 0, 0, 0]
+    assert optimal_parts(np.array([0.5])).stack_parts()[:, 0].tolist() == [0.5, 0.5, 0, 0, 0]
 
 
 HUMAN_TABLE = np.array([[3.0, 1.0, 1.0], [0.0, 1.0, 0.0], [1.0, 1.0, 2.5]])
@@ -116,7 +116,7 @@ def test_against_all_draws_of_three_items(paired):
     assert found.covariance[0] == pytest.approx(disagree - exact.observed, abs=0.012)
     assert (np.abs(disagree - exact.observed).max() > 0.02) == paired  # the case must tell the two apart
     value = decompose(signs).value
-    assert value[FIRST_METRIC_ROW] == pytest.approx(found.stacked()[:, 0].mean(axis=1), abs=1e-15)
+    assert value[FIRST_METRIC_ROW] == pytest.approx(found.stack_parts()[:, 0].mean(axis=1), abs=1e-15)
     assert value[OPTIMAL_ROW, NOISE] == pytest.approx(np.minimum(h, 1 - h).mean(), abs=0.012)
     assert value[HUMAN_ROW, OBSERVED] == pytest.approx((2 * h * (1 - h)).mean(), abs=0.012)
 
@@ -244,7 +244,7 @@ def test_identical_systems_are_even():
     human[:, 1] = human[:, 0]
     metrics[0, :, 1] = metrics[0, :, 0]
     parts = campaign_parts(bootstrap_pair_signs(human, metrics, 200, seed=1))
-    assert parts.stacked()[:, 0, 0].tolist() == [0.5, 0, 0, 0.5, 0]
+    assert parts.stack_parts()[:, 0, 0].tolist() == [0.5, 0, 0, 0.5, 0]
     assert parts.bias[1, 0] == 0.5
 
 

@@ -86,7 +86,7 @@ def test_two_systems_are_the_log_odds():
 
 def test_ties_dropped_are_as_if_they_had_not_been():
     choices = simulated(30)
-    without = choices.decided()
+    without = choices.drop_ties()
     assert len(without) == (choices.outcome != 0).sum()
     np.testing.assert_allclose(bradley_terry(choices, ties="drop").scores, bradley_terry(without).scores)
     assert np.isnan(bradley_terry(choices, ties="drop").tie)
@@ -241,7 +241,7 @@ def test_a_system_against_itself_is_refused():
 
 
 def test_dropping_ties_may_empty_pairs():
-    left = rows((0, 1, 0), (0, 1, 0), (1, 2, 1)).decided()
+    left = rows((0, 1, 0), (0, 1, 0), (1, 2, 1)).drop_ties()
     assert left.pairs.tolist() == [[1, 2]]
     assert left.starts.tolist() == [0, 1]
 

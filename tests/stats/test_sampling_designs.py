@@ -160,7 +160,7 @@ def test_nearest_undecided_neighbour_is_the_nearest(size, seed, discrete):
         alive.remove(gone)
         i = int(rng.choice(list(alive)))
         distance = {j: np.linalg.norm(points[i] - points[j]) for j in alive if j != i}
-        assert distance[undecided.nearest(i)] == pytest.approx(min(distance.values()))
+        assert distance[undecided.find_nearest(i)] == pytest.approx(min(distance.values()))
 
 
 def test_nearest_is_found_when_all_the_near_ones_are_decided():
@@ -168,8 +168,8 @@ def test_nearest_is_found_when_all_the_near_ones_are_decided():
     undecided = _NeighbourPool(np.arange(100.0)[:, None])
     for gone in range(1, 45):
         undecided.remove(gone)
-    assert undecided.nearest(0) == 45
-    assert undecided.nearest(45) == 46
+    assert undecided.find_nearest(0) == 45
+    assert undecided.find_nearest(45) == 46
 
 
 @given(probabilities(), st.integers(0, 10**6))

@@ -89,7 +89,7 @@ def test_equal_means_are_ties_whatever_the_rounding(offset):
     """0.1 + 0.2 and 0.3 + 0.0 have the same mean; so have identical systems and constant scores."""
     scores = offset + np.array([[0.1, 0.3, 0.1, 7.0], [0.2, 0.0, 0.2, 7.0], [0.3, 0.3, 0.3, 7.0]] * 11)
     block = next(iter(pair_contrasts(scores[None])))
-    everything = block.signs(block.add(np.ones((1, len(scores)))), len(scores))
+    everything = block.compare_systems(block.add(np.ones((1, len(scores)))), len(scores))
     assert everything[0, :, 0].tolist() == [1, 1, 0, 1, 0, 0]
     assert bootstrap_sign_counts(scores[None], 400, seed=1).share_ahead()[0, 1] == 0.5
     constant = np.full((1, 37, 5), offset + 0.1)

@@ -274,5 +274,5 @@ def pair_columns(compared: Compared) -> PairColumns | None:
     spread = float(np.ptp(values)) if len(values) else 0.0
     columns["difference"] = spread * (total[:, 1] - total[:, 2]) / np.maximum(total[:, 0], 1.0)
     if pairs.rows <= ap.MAX_HELD_ROWS:
-        columns["spearman"] = spearman_pairs(pairs).each(np.ones((1, compared.judgments.items)))[0][0]
+        columns["spearman"] = spearman_pairs(pairs).correlate_pairs(np.ones((1, compared.judgments.items)))[0][0]
     return PairColumns(pairs, columns, None)

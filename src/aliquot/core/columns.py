@@ -80,8 +80,8 @@ def tables_equal(a: pl.DataFrame | None, b: pl.DataFrame | None) -> bool:
     >>> tables_equal(pl.DataFrame({"a": [1], "b": [None]}), pl.DataFrame({"a": [1]}))
     True
     """
-    left, right = _drop_empty_columns(a), _drop_empty_columns(b)
-    return left.keys() == right.keys() and all(_values_equal(left[k], right[k]) for k in left)
+    first, second = _drop_empty_columns(a), _drop_empty_columns(b)
+    return first.keys() == second.keys() and all(_values_equal(first[k], second[k]) for k in first)
 
 
 def _values_equal(a: pl.Series, b: pl.Series) -> bool:
@@ -301,16 +301,16 @@ class ScoreCells:
             layout.values.extend(cell.values())
             self.added += len(names)
         if self.added - self._flushed > _FLUSH_SIZE:
-            self._flush()
+            self._flush_layouts()
 
-    def _flush(self) -> None:
+    def _flush_layouts(self) -> None:
         for names, layout in self._layouts.items():
             layout.flush(len(names))
         self._flushed = self.added
 
     def to_arrays(self, n: int, systems: Sequence[str]) -> dict[str, FloatArray]:
         """Return name -> n x len(systems) array, read-only, NaN where nothing was added."""
-        self._flush()
+        self._flush_layouts()
         column_of = {system: position for position, system in enumerate(systems)}
         place = np.array([column_of[system] for system in self.systems], dtype=np.int64)
         arrays = {name: np.full((n, len(systems)), np.nan) for name in self._names}

@@ -87,8 +87,8 @@ class Lead:
         if not self.testable:
             return "No difference between systems can be tested (the notes say why)"
         if self.following is None:
-            both = "The two systems" if len(self.leaders) == 2 else f"The {len(self.leaders)} systems"
-            return f"{both} cannot be told apart"
+            subject = "The two systems" if len(self.leaders) == 2 else f"The {len(self.leaders)} systems"
+            return f"{subject} cannot be told apart"
         p = "" if self.pair is None else f" ({format_p(self.pair.p, self.pair.p_adjusted)})"
         if self.best is not None:
             return f"{first} is best: the next system, {self.following}, is worse{p}"

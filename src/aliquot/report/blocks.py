@@ -20,7 +20,7 @@ class Remark:
 
 
 @dataclass(frozen=True)
-class Facts:
+class FactGrid:
     """Names with their values, in a grid."""
 
     rows: Sequence[tuple[str, str]]
@@ -65,7 +65,7 @@ class Template:
     values: Mapping[str, Any]
 
 
-Block = View | Remark | Facts | Notes | Diagram | Columns | Folded | Template
+Block = View | Remark | FactGrid | Notes | Diagram | Columns | Folded | Template
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Section:
 def render_block(block: Block, style: TableStyle, render_template: Callable[[str, Mapping[str, Any]], str]) -> Html:
     """Return a piece of a section as HTML.
 
-    >>> print(render_block(Facts([("items", "3 < 4")]), TableStyle(), lambda name, values: ""))
+    >>> print(render_block(FactGrid([("items", "3 < 4")]), TableStyle(), lambda name, values: ""))
     <dl class="facts"><div><dt>items</dt><dd dir="auto">3 &lt; 4</dd></div></dl>
     """
     match block:
@@ -90,7 +90,7 @@ def render_block(block: Block, style: TableStyle, render_template: Callable[[str
         case Remark():
             html = block.text if isinstance(block.text, Html) else style.write_text(block.text)
             return Html(f'<p class="soft">{html}</p>' if html else "")
-        case Facts():
+        case FactGrid():
             rows = (f'<div><dt>{escape.html(n)}</dt><dd dir="auto">{escape.html(v)}</dd></div>' for n, v in block.rows)
             return Html(f'<dl class="facts">{"".join(rows)}</dl>')
         case Notes():

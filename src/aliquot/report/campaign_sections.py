@@ -20,7 +20,7 @@ from aliquot.core.view import Column, View
 from aliquot.core.written import format_number, format_percent
 from aliquot.metric_eval.metrics import MetricReport
 from aliquot.report import drawings
-from aliquot.report.blocks import Block, Columns, Diagram, Facts, Folded, Notes, Remark, Section, Template
+from aliquot.report.blocks import Block, Columns, Diagram, FactGrid, Folded, Notes, Remark, Section, Template
 from aliquot.report.findings import Findings
 from aliquot.report.html_tables import MAX_NAME
 from aliquot.report.sections import find_view
@@ -52,7 +52,7 @@ def describe_campaign(findings: Findings) -> Section | None:
     ]
     if findings.selection is not None:
         facts += [("chosen by", findings.selection.method), ("what that allows", describe_effect(findings.selection))]
-    blocks = [Facts(facts), *_list_long_names(data.systems), Columns(_coverage_views(data, rows))]
+    blocks = [FactGrid(facts), *_list_long_names(data.systems), Columns(_coverage_views(data, rows))]
     blocks += _draw_probabilities(findings)
     return Section("judged", "What was judged, by whom, how chosen?", _describe_judged(findings), blocks)
 
@@ -89,7 +89,7 @@ def _describe_choices(result: Comparison) -> Section:
     counts = [pair.n for pair in result.pairs]
     if len(counts) > 1:
         facts.append(("choices for a pair of systems", f"{min(counts):,} to {max(counts):,}"))
-    blocks = [Facts(facts), *_list_long_names([row.system for row in result.systems])]
+    blocks = [FactGrid(facts), *_list_long_names([row.system for row in result.systems])]
     return Section("judged", "What was judged, by whom?", says, blocks)
 
 

@@ -136,28 +136,31 @@ class _Frame:
     def bottom(self) -> int:
         return self.height - 36
 
-    def x(self, value: float) -> str:
+    def place_x(self, value: float) -> str:
         """Return where a value lies right of the labels of the other axis."""
         return f"{10 + 88 * self.across.to_share(value):.2f}%"
 
-    def y(self, value: float) -> float:
+    def place_y(self, value: float) -> float:
         return self.bottom - (self.bottom - self.top) * self.up.to_share(value)
 
     def draw_axes(self, label: str, write_tick: Callable[[float], str]) -> list[str]:
         parts = []
         for tick in self.up.ticks:
-            y = self.y(tick)
+            y = self.place_y(tick)
             parts.append(f'<line class="grid" x1="9%" x2="100%" y1="{y:.1f}" y2="{y:.1f}"/>')
             parts.append(f'<text x="8%" y="{y + 4:.1f}" text-anchor="end">{write_tick(tick)}</text>')
         parts += [
-            f'<text x="{self.x(tick)}" y="{self.bottom + 16}" text-anchor="middle">{_format_tick(tick)}</text>'
+            f'<text x="{self.place_x(tick)}" y="{self.bottom + 16}" text-anchor="middle">{_format_tick(tick)}</text>'
             for tick in self.across.ticks
         ]
         text = escape.html(label)
         return [*parts, f'<text class="label" x="54%" y="{self.height - 4}" text-anchor="middle">{text}</text>']
 
     def draw_dots(self, points: Sequence[Point], kind: str, radius: float) -> list[str]:
-        return [f'<circle class="{kind}" cx="{self.x(x)}" cy="{self.y(y):.1f}" r="{radius:g}"/>' for x, y in points]
+        return [
+            f'<circle class="{kind}" cx="{self.place_x(x)}" cy="{self.place_y(y):.1f}" r="{radius:g}"/>'
+            for x, y in points
+        ]
 
 
 def draw_points(points: Sequence[Point], x: str, y: str) -> Html:
@@ -175,7 +178,7 @@ def draw_curves(curves: Sequence[Sequence[Point]], x: str, y: str, *, mark: floa
     frame = _Frame(across, make_axis([math.floor(10 * min(p[1] for p in points)) / 10, 1.0]), 240)
     parts = frame.draw_axes(x, lambda tick: f"{100 * tick:.0f}%")
     if mark is not None and across.low <= mark <= across.high:
-        parts.append(_draw_line("mark", frame.x(mark), frame.top, frame.bottom))
+        parts.append(_draw_line("mark", frame.place_x(mark), frame.top, frame.bottom))
     # Percentages are not allowed in a polyline: an inner picture of 100 x 100 is stretched, its strokes are not.
     inner = []
     for place, curve in enumerate(curves, start=1):

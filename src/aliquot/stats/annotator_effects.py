@@ -90,7 +90,7 @@ class _CountSums:
     right: FloatArray  # the same columns times their sums of y: counts x rest
     squares: FloatArray  # squares of their sums of y
 
-    def eliminated(self, ratio: float) -> _EliminatedItems:
+    def eliminate_items(self, ratio: float) -> _EliminatedItems:
         weight = _item_weight(ratio, self.counts)
         size = self.right.shape[1]
         return _EliminatedItems(
@@ -126,10 +126,10 @@ class _ModelSums:
     square_y: float
     by_count: _CountSums | None
 
-    def eliminated(self, ratio: float) -> _EliminatedItems:
+    def eliminate_items(self, ratio: float) -> _EliminatedItems:
         """Return sums over items with weights w(n_i)."""
         if self.by_count is not None:
-            return self.by_count.eliminated(ratio)
+            return self.by_count.eliminate_items(ratio)
         weight = _item_weight(ratio, self.items)
         products = (self.rest_items * weight[None, :]) @ self.rest_items.T
         return _EliminatedItems(
@@ -258,26 +258,26 @@ def _optimise_ratios(sums: _ModelSums, free: BoolArray) -> FloatArray:
         return np.zeros(2)
     from scipy.optimize import minimize  # noqa: PLC0415  (slow to import)
 
-    def full(logs: FloatArray) -> FloatArray:
+    def expand_ratios(logs: FloatArray) -> FloatArray:
         theta = np.zeros(2)
         theta[free] = np.exp(np.clip(logs, -10.0, 10.0))
         return np.where(theta < 1.5 * _START_RATIOS[0], 0.0, theta)
 
     def deviance(logs: FloatArray) -> float:
-        return _solve_normal_equations(sums, full(logs)).deviance
+        return _solve_normal_equations(sums, expand_ratios(logs)).deviance
 
     axes = np.meshgrid(*[np.log(_START_RATIOS)] * int(free.sum()), indexing="ij")
     starts = np.stack([axis.ravel() for axis in axes], axis=1)
     start = starts[int(np.argmin([deviance(logs) for logs in starts]))]
     simplex = np.vstack([start, start + 0.5 * np.eye(len(start))])
     options = {"xatol": 1e-6, "fatol": 1e-9, "maxiter": 400, "initial_simplex": simplex}
-    return full(minimize(deviance, start, method="Nelder-Mead", options=options).x)
+    return expand_ratios(minimize(deviance, start, method="Nelder-Mead", options=options).x)
 
 
 def _solve_normal_equations(sums: _ModelSums, theta: FloatArray) -> _Solution:
     """Solve the penalised least squares system (Bates et al. 2015, eq. 17) and give the deviance (eq. 41)."""
     scale = np.concatenate([np.full(sums.n_annotators, theta[0]), np.ones(sums.groups)])
-    eliminated = sums.eliminated(float(theta[1]))
+    eliminated = sums.eliminate_items(float(theta[1]))
     matrix = scale[:, None] * (sums.rest - eliminated.matrix) * scale[None, :]
     matrix[np.diag_indices(sums.n_annotators)] += 1.0
     right = scale * (sums.rest_y - eliminated.right)

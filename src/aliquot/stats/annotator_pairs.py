@@ -233,7 +233,7 @@ class _RankGroups:
     group: IntArray  # the group of each row
     first: IntArray  # the first group of the pair, for each group
 
-    def ranks(self, weights: FloatArray) -> FloatArray:
+    def rank_judgments(self, weights: FloatArray) -> FloatArray:
         """Return mean ranks within the pair, rows weighted by item; rows x draws."""
         counts = self.of_items @ weights
         below = np.cumsum(np.ascontiguousarray(counts.T), axis=1).T - counts
@@ -270,15 +270,17 @@ class SpearmanPairs:
 
     def __call__(self, weights: FloatArray) -> FloatArray:
         """Return the mean over pairs, one per row of weights."""
-        return mean_over_pairs(*self.each(weights))
+        return mean_over_pairs(*self.correlate_pairs(weights))
 
-    def each(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def correlate_pairs(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return correlations and shared units, draws x pairs; draws are last inside, for contiguous rows."""
         across = np.ascontiguousarray(weights.T)
         weight = across[self.item]
         n = self.of_rows @ weight
         middle, safe = (n / 2.0)[self.pair], np.where(n > 0, n, 1.0)
-        x, y = (side.ranks(across) - middle for side in self.sides)  # ranks lie between 0 and n, their mean is n / 2
+        x, y = (
+            side.rank_judgments(across) - middle for side in self.sides
+        )  # ranks lie between 0 and n, their mean is n / 2
         wx, wy = weight * x, weight * y
         sums = [(self.of_rows @ part) / safe**2 for part in (wx * y, wx * x, wy * y)]
         return correlation_from_sums(n, *sums).T, n.T

@@ -232,11 +232,11 @@ def cache_by_content(size: int) -> Callable[[Callable[..., _Result]], Callable[.
     (array([2., 2.]), array([2., 2.]), 1)
     """
 
-    def decorator(function: Callable[..., _Result]) -> Callable[..., _Result]:
+    def decorate(function: Callable[..., _Result]) -> Callable[..., _Result]:
         cache: OrderedDict[tuple[Any, ...], _Result] = OrderedDict()
 
         @wraps(function)
-        def remembering(*arguments: Any) -> _Result:
+        def call_cached(*arguments: Any) -> _Result:
             key = tuple(_content_key(value) if isinstance(value, np.ndarray) else value for value in arguments)
             if key in cache:
                 cache.move_to_end(key)
@@ -246,9 +246,9 @@ def cache_by_content(size: int) -> Callable[[Callable[..., _Result]], Callable[.
                 cache.popitem(last=False)
             return result
 
-        return remembering
+        return call_cached
 
-    return decorator
+    return decorate
 
 
 def _content_key(array: NDArray[Any]) -> tuple[tuple[int, ...], str, bytes]:

@@ -46,7 +46,7 @@ class PairParts:
     variance: FloatArray  # c1 Var
     covariance: FloatArray  # -2 Cov(human sign, metric sign); 0 for independent samples
 
-    def stacked(self) -> FloatArray:
+    def stack_parts(self) -> FloatArray:
         """Stack the parts in the order of `PARTS` on the first axis."""
         return np.stack([self.observed, self.noise, self.bias, self.variance, self.covariance])
 
@@ -121,7 +121,7 @@ def pair_parts(human: FloatArray, metric: FloatArray, joint: FloatArray | None =
     `joint` is E[human wins x metric wins] for shared samples; None for independent ones.
 
     >>> parts = pair_parts(np.array([0.9]), np.array([0.2]))
-    >>> [part.round(3).item() for part in parts.stacked()]  # 0.74 = -0.6 x 0.1 + 1 - 0.2
+    >>> [part.round(3).item() for part in parts.stack_parts()]  # 0.74 = -0.6 x 0.1 + 1 - 0.2
     [0.74, -0.06, 1.0, -0.2, 0.0]
     """
     truth, main = np.broadcast_arrays(np.sign(human - 0.5), np.sign(metric - 0.5))  # y* and m*, 0 for none
@@ -184,7 +184,11 @@ def decompose(campaigns: PairSigns | Sequence[PairSigns], seed: Seed = 0) -> Dec
 def _sum_parts(signs: PairSigns) -> tuple[FloatArray, FloatArray]:
     """Return sums over pairs (rows x parts) and numbers of pairs (rows)."""
     human = signs.human.share_ahead()
-    rows = [optimal_parts(human).stacked(), pair_parts(human, human).stacked(), campaign_parts(signs).stacked()]
+    rows = [
+        optimal_parts(human).stack_parts(),
+        pair_parts(human, human).stack_parts(),
+        campaign_parts(signs).stack_parts(),
+    ]
     table = np.concatenate(rows, axis=1)
     return np.nansum(table, axis=2).T, np.isfinite(table[0]).sum(axis=1).astype(np.float64)
 
@@ -217,7 +221,7 @@ def _resampled_share(plus: FloatArray, trials: IntArray, draws: IntArray) -> Flo
 
 
 def _variance_of_sums(parts: PairParts) -> FloatArray:
-    return np.asarray(np.nansum(parts.stacked(), axis=2).var(axis=1, ddof=1), dtype=np.float64)
+    return np.asarray(np.nansum(parts.stack_parts(), axis=2).var(axis=1, ddof=1), dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -208,7 +208,7 @@ def bradley_terry(
     True
     """
     _validate_options(ties, interval, prior, draws)
-    choices = choices.decided() if ties == "drop" else choices
+    choices = choices.drop_ties() if ties == "drop" else choices
     counts = count_outcomes(choices)
     decided = bool((counts.won + counts.lost).sum() > 0)
     davidson = ties == "davidson" and bool(counts.tied.sum() > 0) and decided

@@ -122,7 +122,7 @@ def judgment_errors(
     at_least("trials", trials, 1, "give at least 1, for instance 10000")
     if len(judgments) < 2:
         raise DataError(f"there are {len(judgments)} systems; two are needed to compare")
-    moments = np.array([system.moments() for system in judgments])
+    moments = np.array([system.mean_and_variance() for system in judgments])
     first, second = np.triu_indices(len(judgments), 1)
     mean, sd = moments[first, 0] - moments[second, 0], np.sqrt(moments[first, 1] + moments[second, 1])
     scale = np.nanmax([np.abs(system.value).max(initial=0.0) for system in judgments])
@@ -142,7 +142,7 @@ class SystemJudgments:
     value: FloatArray
     output: IntArray  # integer code of the output of each judgment
 
-    def moments(self) -> tuple[float, float]:
+    def mean_and_variance(self) -> tuple[float, float]:
         """Return mean and variance of a judgment of a random output; NaN without judgments."""
         if not len(self.value):
             return float("nan"), float("nan")
@@ -151,7 +151,7 @@ class SystemJudgments:
         mean = float(weight @ self.value)
         return mean, float(weight @ (self.value - mean) ** 2)
 
-    def sums(self, sizes: IntArray, trials: int, rng: np.random.Generator) -> FloatArray:
+    def draw_sums(self, sizes: IntArray, trials: int, rng: np.random.Generator) -> FloatArray:
         """Return sums of judgments of outputs drawn with replacement, at increasing sizes: sizes x trials."""
         order = np.argsort(self.output, kind="stable")
         count = np.unique(self.output, return_counts=True)[1]
@@ -218,7 +218,7 @@ def _bootstrap_judgment_errors(
     """Return bootstrap errors at increasing whole sizes, with independent draws per system."""
     first, second = np.triu_indices(len(judgments), 1)
     sums = [
-        system.sums(sizes, trials, np.random.default_rng(child))
+        system.draw_sums(sizes, trials, np.random.default_rng(child))
         if len(system.value)
         else np.full((len(sizes), trials), np.nan)
         for system, child in zip(judgments, seeds, strict=True)
@@ -245,7 +245,7 @@ def _bootstrap_item_errors(human: FloatArray, sizes: IntArray, trials: int, rng:
         for position, size in enumerate(sizes):
             sums += block.add(bootstrap_counts(rng, count, items, int(size) - reached))
             reached = int(size)
-            plus[position] += block.signs(sums, reached)[0].sum(axis=1) / 2
+            plus[position] += block.compare_systems(sums, reached)[0].sum(axis=1) / 2
     share = plus / trials
     errors = np.where(truth == 0, 0.5, np.where(truth > 0, 1 - share, share))
     return np.where(block.known[0], errors, np.nan)

@@ -41,7 +41,7 @@ class Choices:
             rows = slice(int(self.starts[k]), int(self.starts[k + 1]))
             yield first, second, self.cluster[rows], self.outcome[rows]
 
-    def decided(self) -> Choices:
+    def drop_ties(self) -> Choices:
         """Return the choices without ties."""
         is_decided = self.outcome != 0
         before = np.concatenate([[0], np.cumsum(is_decided)])

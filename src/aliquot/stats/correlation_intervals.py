@@ -95,13 +95,13 @@ def _influence_values(x: FloatArray, y: FloatArray, *, ranks: bool) -> FloatArra
     present = ~np.isnan(x)
     count = present.sum(axis=1, keepdims=True)
 
-    def standard(z: FloatArray) -> FloatArray:
+    def standardise(z: FloatArray) -> FloatArray:
         mean = np.nansum(z, axis=1, keepdims=True) / np.maximum(count, 1)
         centred = np.where(present, z - mean, 0.0)
         sd = np.sqrt((centred**2).sum(axis=1, keepdims=True) / np.maximum(count, 1))
         return centred / np.where(is_negligible(sd, max_abs(z, axis=1)[:, None]), np.nan, sd)
 
-    a, b = standard(x), standard(y)
+    a, b = standardise(x), standardise(y)
     r = (a * b).sum(axis=1, keepdims=True) / np.maximum(count, 1)
     cells = np.where(present, a * b - r * (a**2 + b**2) / 2, 0.0) / np.maximum(count, 1)
     return np.asarray(cells, dtype=np.float64)

@@ -246,7 +246,7 @@ class PairContrasts:
         """Return sums over draws given as counts (trials x items), the input of `signs`."""
         return np.asarray(self.matrix @ counts.T, dtype=np.float64)
 
-    def signs(self, sums: FloatArray, size: int) -> IntArray:
+    def compare_systems(self, sums: FloatArray, size: int) -> IntArray:
         """Return 2 where the first system is ahead, 1 for a tie, 0 behind: tables x pairs x trials."""
         table = sums.reshape(len(self.tables), -1, sums.shape[1])
         difference = table[:, self.first] - table[:, self.second] if self.by_system else table
@@ -297,10 +297,10 @@ def _count_batch(
     won, joint_wins = np.zeros(block.known.shape), np.zeros(block.known.shape)
     for rows in row_blocks(trials, max(items, size, len(block.matrix), block.known.size), _CHUNK):
         counts = bootstrap_counts(rng, rows.stop - rows.start, items, size)
-        signs = block.signs(block.add(counts), size)
+        signs = block.compare_systems(block.add(counts), size)
         won += signs.sum(axis=2, dtype=np.int64) / 2
         if beside is not None:
-            joint_wins += (signs * beside.signs(beside.add(counts), size)[0]).sum(axis=2, dtype=np.int64) / 4
+            joint_wins += (signs * beside.compare_systems(beside.add(counts), size)[0]).sum(axis=2, dtype=np.int64) / 4
     won[~block.known] = np.nan
     if beside is not None:
         joint_wins[~(block.known & beside.known)] = np.nan
@@ -352,7 +352,7 @@ def full_sample_signs(scores: FloatArray) -> IntArray:
     items, systems = scores.shape[1:]
     signs = np.zeros((len(scores), systems * (systems - 1) // 2), dtype=np.int64)
     for block in pair_contrasts(scores):
-        signs[block.tables] = block.signs(block.add(np.ones((1, items))), items)[:, :, 0] - 1
+        signs[block.tables] = block.compare_systems(block.add(np.ones((1, items))), items)[:, :, 0] - 1
     return signs
 
 

@@ -123,9 +123,9 @@ class _NeighbourPool:
         self.points = points
         self.alive = [True] * len(points)
         self.left = len(points)
-        self._build()
+        self._build_tree()
 
-    def _build(self) -> None:
+    def _build_tree(self) -> None:
         from scipy.spatial import cKDTree  # noqa: PLC0415  (slow to import)
 
         self.members = np.flatnonzero(self.alive)
@@ -134,7 +134,7 @@ class _NeighbourPool:
         rows = self.members[near.reshape(len(self.members), -1)].tolist()
         self.near: dict[int, list[int]] = dict(zip(self.members.tolist(), rows, strict=True))
 
-    def nearest(self, i: int) -> int:
+    def find_nearest(self, i: int) -> int:
         """Return the undecided point nearest to i; at least one must be left."""
         n_neighbours = NEIGHBOURS
         near = self.near[i]
@@ -149,7 +149,7 @@ class _NeighbourPool:
         self.alive[i] = False
         self.left -= 1
         if len(self.members) > NEIGHBOURS and 2 * self.left <= len(self.members):
-            self._build()
+            self._build_tree()
 
 
 def local_pivotal_sample(pi: FloatArray, covariates: FloatArray, seed: Seed) -> IntArray:
@@ -183,7 +183,7 @@ def _run_pivotal_steps(p: list[float], undecided: _NeighbourPool, rng: np.random
         if len(waiting) == 1:
             p[i] = _decide_last(p[i], luck)
             break
-        j = undecided.nearest(i)
+        j = undecided.find_nearest(i)
         s = p[i] + p[j]
         if s < 1.0:
             p[i], p[j] = (s, 0.0) if luck * s < p[i] else (0.0, s)

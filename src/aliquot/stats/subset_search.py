@@ -291,8 +291,8 @@ def best_random_subset(
     fixed = np.empty(0, dtype=np.int64) if start is None else np.asarray(start, dtype=np.int64)
     _validate_search(scores, n, simulations, fixed)
     rng = np.random.default_rng(seed)
-    judge = _analytic_scorer(scores) if analytic else _permutation_scorer(scores, permutations, rng)
-    return _best_extension(judge, len(scores), fixed, n - len(fixed), simulations, rng)
+    score = _analytic_scorer(scores) if analytic else _permutation_scorer(scores, permutations, rng)
+    return _best_extension(score, len(scores), fixed, n - len(fixed), simulations, rng)
 
 
 def greedy_subset(
@@ -308,9 +308,9 @@ def greedy_subset(
     chosen = np.empty(0, dtype=np.int64)
     _validate_search(scores, n, simulations, chosen)
     at_least("step", step, 1, "add at least 1 item at a time")
-    rng, judge, accuracy = np.random.default_rng(seed), _analytic_scorer(scores), float("nan")
+    rng, score, accuracy = np.random.default_rng(seed), _analytic_scorer(scores), float("nan")
     while len(chosen) < n:
-        chosen, accuracy = _best_extension(judge, len(scores), chosen, min(step, n - len(chosen)), simulations, rng)
+        chosen, accuracy = _best_extension(score, len(scores), chosen, min(step, n - len(chosen)), simulations, rng)
     return chosen, accuracy
 
 
@@ -330,7 +330,7 @@ def _analytic_scorer(scores: FloatArray) -> SubsetScorer:
     terms = np.hstack([difference, difference**2])
     target = analytic_p(scores)
 
-    def judge(start: IntArray, extensions: IntArray) -> FloatArray:
+    def score_subsets(start: IntArray, extensions: IntArray) -> FloatArray:
         count, width = extensions.shape
         bounds = np.arange(0, count * width + 1, width) if width else np.zeros(count + 1, dtype=np.int64)
         member = csr_array((np.ones(count * width), extensions.ravel(), bounds), shape=(count, len(scores)))
@@ -338,7 +338,7 @@ def _analytic_scorer(scores: FloatArray) -> SubsetScorer:
         pairs = difference.shape[1]
         return spa_from_sums(sums[:, :pairs], sums[:, pairs:], target)
 
-    return judge
+    return score_subsets
 
 
 def _permutation_scorer(scores: FloatArray, permutations: int, rng: np.random.Generator) -> SubsetScorer:
@@ -346,25 +346,25 @@ def _permutation_scorer(scores: FloatArray, permutations: int, rng: np.random.Ge
     flips = int(rng.integers(2**62))
     target = permutation_p(scores, permutations, flips)
 
-    def judge(start: IntArray, extensions: IntArray) -> FloatArray:
+    def score_subsets(start: IntArray, extensions: IntArray) -> FloatArray:
         subsets = [np.concatenate([start, extension]) for extension in extensions]
         return np.array([spa(permutation_p(scores[subset], permutations, flips), target) for subset in subsets])
 
-    return judge
+    return score_subsets
 
 
 def _best_extension(
-    judge: SubsetScorer, items: int, start: IntArray, size: int, simulations: int, rng: np.random.Generator
+    score: SubsetScorer, items: int, start: IntArray, size: int, simulations: int, rng: np.random.Generator
 ) -> tuple[IntArray, float]:
     """Return `start` with the best of `simulations` random extensions, and its accuracy."""
     pool = np.setdiff1d(np.arange(items), start)
     best, accuracy = start, -np.inf
     if not size:
-        return start, float(judge(start, np.empty((1, 0), dtype=np.int64))[0])
+        return start, float(score(start, np.empty((1, 0), dtype=np.int64))[0])
     for block in row_blocks(simulations, items, _CHUNK):
         keys = rng.random((block.stop - block.start, len(pool)))
         extensions = pool[np.argpartition(keys, size - 1, axis=1)[:, :size]]
-        values = judge(start, extensions)
+        values = score(start, extensions)
         top = int(np.argmax(values))
         if values[top] > accuracy:
             best, accuracy = np.concatenate([start, np.sort(extensions[top])]), float(values[top])

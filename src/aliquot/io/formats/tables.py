@@ -79,8 +79,8 @@ class TableOptions:
 class _TableRoles:
     """A table whose columns have roles: those with one under its name, the others under their own."""
 
-    known: pl.DataFrame
-    others: pl.DataFrame
+    fields: pl.DataFrame
+    extras: pl.DataFrame
     roles: Mapping[str, str]
     where: str
 
@@ -89,7 +89,7 @@ class _TableRoles:
         return Path(self.where).name.split(".")[0]
 
     def require_roles(self, roles: Sequence[str], kind: str) -> None:
-        present = [*self.roles.values(), *self.others.columns]
+        present = [*self.roles.values(), *self.extras.columns]
         require_roles(roles, self.roles, present, kind, self.where)
 
     def require_judgments(self, *roles: str) -> None:
@@ -101,16 +101,16 @@ class _TableRoles:
             raise
 
     def parse_ids(self) -> pl.Series:
-        return parse_ids(self.known["item"], self.where)
+        return parse_ids(self.fields["item"], self.where)
 
     def parse_names(self, role: str) -> pl.Series:
-        return parse_names(self.known[role], self.where)
+        return parse_names(self.fields[role], self.where)
 
     def parse_numbers(self, column: pl.Series) -> FloatArray:
         return parse_numbers(column, self.where)
 
-    def with_known(self, role: str, values: pl.Series) -> _TableRoles:
-        return replace(self, known=self.known.with_columns(values.alias(role)), roles={**self.roles, role: role})
+    def with_field(self, role: str, values: pl.Series) -> _TableRoles:
+        return replace(self, fields=self.fields.with_columns(values.alias(role)), roles={**self.roles, role: role})
 
 
 def from_table(table: pl.DataFrame, where: str, options: TableOptions | None = None) -> EvalSet:
@@ -164,10 +164,10 @@ def _unpivot_systems(table: _TableRoles, options: TableOptions) -> _TableRoles:
     """Unpivot a table with a column per system to a row per item and system."""
     if "system" in table.roles:
         return table
-    outputs = {_OUTPUT_OF.sub(r"\1", name): name for name in table.others.columns if _OUTPUT_OF.match(name)}
+    outputs = {_OUTPUT_OF.sub(r"\1", name): name for name in table.extras.columns if _OUTPUT_OF.match(name)}
     if options.wide == "systems":
-        texts = not any(is_numeric(column, table.where) for column in table.others)
-        outputs = {name: name for name in table.others.columns} if texts else {}
+        texts = not any(is_numeric(column, table.where) for column in table.extras)
+        outputs = {name: name for name in table.extras.columns} if texts else {}
         if not texts:
             return _stack_score_columns(table, options)
     elif not outputs or "value" in table.roles:
@@ -175,19 +175,19 @@ def _unpivot_systems(table: _TableRoles, options: TableOptions) -> _TableRoles:
     scores = {
         (name, system): column
         for system in outputs
-        for column in table.others.columns
+        for column in table.extras.columns
         if (name := _parse_score_column(column, system)) is not None and column not in outputs.values()
     }
-    left_out = [name for name in table.others.columns if name not in (*outputs.values(), *scores.values())]
+    left_out = [name for name in table.extras.columns if name not in (*outputs.values(), *scores.values())]
     _warn_left_out(quoted(left_out), table)
-    table = table if "item" in table.roles else table.with_known("item", pl.int_range(table.known.height, eager=True))
+    table = table if "item" in table.roles else table.with_field("item", pl.int_range(table.fields.height, eager=True))
     metrics = list(dict.fromkeys(name for name, _ in scores))
-    empty = pl.Series(np.full(table.known.height, np.nan))
-    values = {key: pl.Series(table.parse_numbers(table.others[column])) for key, column in scores.items()}
+    empty = pl.Series(np.full(table.fields.height, np.nan))
+    values = {key: pl.Series(table.parse_numbers(table.extras[column])) for key, column in scores.items()}
     parts = [
-        table.known.with_columns(
+        table.fields.with_columns(
             pl.lit(system).alias("system"),
-            table.others[column].alias("output"),
+            table.extras[column].alias("output"),
             *(values.get((metric, system), empty).alias(f"score:{metric}") for metric in metrics),
         )
         for system, column in outputs.items()
@@ -215,12 +215,12 @@ def _stack_score_columns(table: _TableRoles, options: TableOptions) -> _TableRol
         raise FormatError(
             f"{table.where} row {row + 1}: item {ids[row]} has two rows; with `wide=systems` each item has one"
         )
-    if not table.others.columns:
+    if not table.extras.columns:
         raise FormatError(f"{table.where}: no column holds scores; there are {quoted(table.roles.values())}")
-    systems = parse_names(pl.Series("header", table.others.columns), table.where)
+    systems = parse_names(pl.Series("header", table.extras.columns), table.where)
     parts = [
-        table.known.with_columns(pl.lit(system).alias("system"), pl.Series("value", table.parse_numbers(column)))
-        for system, column in zip(systems, table.others, strict=True)
+        table.fields.with_columns(pl.lit(system).alias("system"), pl.Series("value", table.parse_numbers(column)))
+        for system, column in zip(systems, table.extras, strict=True)
     ]
     stacked = _stack_parts(table, parts, {}, ("system", "value"))
     return replace(stacked, roles={**stacked.roles, "value": options.score_name or "score"})
@@ -238,16 +238,16 @@ def _stack_parts(
 def _unpivot_criteria(table: _TableRoles) -> _TableRoles:
     """Unpivot a table with a column per criterion to a row per judgment."""
     table.require_judgments("item", "system")
-    criteria = [name for name in table.others.columns if is_numeric(table.others[name], table.where)]
+    criteria = [name for name in table.extras.columns if is_numeric(table.extras[name], table.where)]
     if not criteria or "criterion" in table.roles:
         table.require_judgments("value")
-    free = table.others.drop(criteria)
+    free = table.extras.drop(criteria)
     remark = f"; {describe_text_columns(free)} are not" if free.columns else ""
     note = f"no column 'value'; {quoted(criteria)} are read as criteria{remark}"
     warnings.warn(f"{table.where}: {note}", AliquotWarning, 2)
     parts = [
-        table.known.with_columns(
-            pl.lit(name).alias("criterion"), pl.Series("value", table.parse_numbers(table.others[name]))
+        table.fields.with_columns(
+            pl.lit(name).alias("criterion"), pl.Series("value", table.parse_numbers(table.extras[name]))
         )
         for name in criteria
     ]
@@ -265,7 +265,7 @@ def _unpivot_criteria(table: _TableRoles) -> _TableRoles:
 
 def _read_long(table: _TableRoles, options: TableOptions) -> EvalSet:
     table.require_roles(["system", "value"], "long scores")
-    value = table.parse_numbers(table.known["value"])
+    value = table.parse_numbers(table.fields["value"])
     items, rows = factorize_labels(table.parse_ids())
     systems, columns = factorize_labels(table.parse_names("system"))
     if "metric" in table.roles:
@@ -276,7 +276,7 @@ def _read_long(table: _TableRoles, options: TableOptions) -> EvalSet:
     shape = (len(names), len(items), len(systems))
     cell = (which * shape[1] + rows) * shape[2] + columns
     scores = _scatter_values(value, cell, shape, table, None if "metric" in table.roles else names[0])
-    left_out = [r for name, r in table.roles.items() if name not in _SCORE_ROLES] + table.others.columns
+    left_out = [r for name, r in table.roles.items() if name not in _SCORE_ROLES] + table.extras.columns
     _warn_left_out(quoted(left_out), table)
     return _build_evalset(table, items, rows, systems, columns, dict(zip(names, scores, strict=True)))
 
@@ -296,7 +296,7 @@ def _scatter_values(
         second = int(np.flatnonzero(differs)[0])
         first = int(np.flatnonzero((cell == cell[second]) & present)[-1])
         low, high = sorted((first, second))
-        row = table.known.row(high, named=True)
+        row = table.fields.row(high, named=True)
         raise FormatError(
             f"{table.where} row {high + 1}: item {row['item']}, system {row['system']}, metric "
             f"{metric or row['metric']} has the value {value[high]:g} here and {value[low]:g} in row {low + 1}; "
@@ -311,7 +311,7 @@ def _warn_left_out(names: str, table: _TableRoles) -> None:
 
 
 def _read_metric_columns(table: _TableRoles, options: TableOptions) -> EvalSet:
-    names = table.others.columns
+    names = table.extras.columns
     if options.wide is None and "system" not in table.roles:
         raise FormatError(
             f"{table.where}: no columns 'system' and 'value', so {quoted(names, 5)} could be systems or metrics; "
@@ -320,17 +320,17 @@ def _read_metric_columns(table: _TableRoles, options: TableOptions) -> EvalSet:
     if not names and "output" not in table.roles:
         raise FormatError(f"{table.where}: no column holds scores; there are {quoted(table.roles.values())}")
     table.require_roles(["system"], "tables with one column a metric")
-    numeric = [name for name in names if is_numeric(table.others[name], table.where)]
+    numeric = [name for name in names if is_numeric(table.extras[name], table.where)]
     if not numeric and "output" not in table.roles:
         raise FormatError(
             f"{table.where}: none of the columns {quoted(names)} holds numbers only; name them with `columns`"
         )
-    _warn_left_out(describe_text_columns(table.others.drop(numeric)), table)
+    _warn_left_out(describe_text_columns(table.extras.drop(numeric)), table)
     items, rows = factorize_labels(table.parse_ids())
     systems, columns = factorize_labels(table.parse_names("system"))
     shape = (len(items), len(systems))
     cell = rows * shape[1] + columns
-    values = {name: table.parse_numbers(table.others[name]) for name in numeric}
+    values = {name: table.parse_numbers(table.extras[name]) for name in numeric}
     scores = {name: _scatter_values(values[name], cell, shape, table, name) for name in numeric}
     return _build_evalset(table, items, rows, systems, columns, scores)
 
@@ -346,7 +346,7 @@ def _build_evalset(
 ) -> EvalSet:
     outputs = None
     if "output" in table.roles:
-        texts = table.known["output"].cast(pl.String).to_list()
+        texts = table.fields["output"].cast(pl.String).to_list()
         outputs = scatter_texts(rows, columns, texts, len(items), systems.to_list())
     names = tuple(systems.to_list())
     return EvalSet(_build_items(items, table, rows), names, scores, outputs, judgments, name=table.name)
@@ -356,15 +356,15 @@ def _add_answer(table: _TableRoles, answer: pl.Series) -> _TableRoles:
     """Add the answers as values if they are numbers, else as a column of labels."""
     table.require_roles(["item", "annotator"], "judgments")
     if "system" not in table.roles:  # labels of the items themselves
-        table = table.with_known("system", pl.repeat("-", table.known.height, eager=True))
+        table = table.with_field("system", pl.repeat("-", table.fields.height, eager=True))
     typed = infer_type(answer)
     numeric = typed.dtype.is_numeric()
     none = pl.repeat(None, len(typed), dtype=pl.Float64, eager=True)
-    table = table.with_known("value", pl.Series(parse_numbers(typed, table.where)) if numeric else none)
+    table = table.with_field("value", pl.Series(parse_numbers(typed, table.where)) if numeric else none)
     if numeric and answer.name == "value":
         return table
     return replace(
-        table, others=table.others.with_columns(typed.alias(LABEL if answer.name == "value" else answer.name))
+        table, extras=table.extras.with_columns(typed.alias(LABEL if answer.name == "value" else answer.name))
     )
 
 
@@ -382,7 +382,7 @@ def _build_judgments(table: _TableRoles) -> pl.DataFrame:
     numbers = [name for name in ("value", "seconds") if name in table.roles]
     apart = ("item", "system", *numbers, *ITEM_FIELDS, "output")
     try:
-        value = table.parse_numbers(table.known["value"])
+        value = table.parse_numbers(table.fields["value"])
     except NotNumericError as error:
         error.args = (f"{error}; labels are read with `answer=COLUMN` and `recode=yes=1,no=0`",)
         raise
@@ -390,12 +390,12 @@ def _build_judgments(table: _TableRoles) -> pl.DataFrame:
         table.parse_ids().alias("item"),
         table.parse_names("system"),
         pl.Series("value", value, nan_to_null=True),
-        *(pl.Series(name, table.parse_numbers(table.known[name]), nan_to_null=True) for name in numbers[1:]),
-        *(infer_type(column) for column in table.known if column.name not in apart),
+        *(pl.Series(name, table.parse_numbers(table.fields[name]), nan_to_null=True) for name in numbers[1:]),
+        *(infer_type(column) for column in table.fields if column.name not in apart),
     ]
     column_names = {column.name for column in columns}
     free = {
-        f"{name}_" if name in column_names else name: infer_type(table.others[name]) for name in table.others.columns
+        f"{name}_" if name in column_names else name: infer_type(table.extras[name]) for name in table.extras.columns
     }
     return pl.DataFrame([*columns, *(column.alias(name) for name, column in free.items())])
 
@@ -419,7 +419,7 @@ def factorize_labels(labels: pl.Series) -> tuple[pl.Series, IntArray]:
 
 def _build_items(items: pl.Series, table: _TableRoles, rows: IntArray) -> pl.DataFrame:
     """Return each item's fields from the first row that has them."""
-    fields = [_parse_item_field(table.known[name], table.where) for name in ITEM_FIELDS if name in table.roles]
+    fields = [_parse_item_field(table.fields[name], table.where) for name in ITEM_FIELDS if name in table.roles]
     if not fields:
         return pl.DataFrame([items.alias("id")])
     by_item = pl.DataFrame([pl.Series("row", rows), *fields]).group_by("row", maintain_order=True)
