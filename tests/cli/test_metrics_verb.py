@@ -195,7 +195,7 @@ def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_no_human_scores(tmp_path, capsys):
     scores = tmp_path / "scores.csv"
     scores.write_text("item,system,metric,value\n1,A,BLEU,1\n1,B,BLEU,2\n2,A,BLEU,3\n2,B,BLEU,3\n")
-    assert "no score is known to be people's; name it in --human" in complaint([str(scores)], capsys)
+    assert "no score is marked as human; name it in --human" in complaint([str(scores)], capsys)
     assert "unknown score 'human'" in complaint([str(scores), "--human", "human"], capsys)
 
 

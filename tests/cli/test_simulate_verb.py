@@ -260,7 +260,7 @@ def test_without_matplotlib(aliquot, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["unjudged.jsonl"], "unjudged: no score is known to be people's"),
+        (["unjudged.jsonl"], "unjudged: no score is marked as human"),
         (["missing.jsonl"], "missing.jsonl: no such file"),
         (["past.jsonl", "--systems", "sys1"], "only one system"),
         (["past.jsonl", "--methods", "metric_vr"], "did you mean 'metric_var'"),

@@ -412,7 +412,7 @@ def test_no_human_scores(data):
     with pytest.raises(DataError, match="'human' has no value on any output; judge some"):
         aliquot.metrics(nothing)
     unnamed = EvalSet(items=data.items, systems=data.systems, scores={"x": data.scores["metricA"]})
-    with pytest.raises(DataError, match="no score is known to be people's; name it in `human`"):
+    with pytest.raises(DataError, match="no score is marked as human; name it in `human`"):
         aliquot.metrics(unnamed)
     with pytest.raises(NameUnknownError, match="unknown score 'humna'; did you mean 'human'"):
         aliquot.metrics(data, "humna")

@@ -66,7 +66,7 @@ def test_budgets_may_be_cost(campaign):
 
 
 def test_a_run_ends_when_it_is_decided(campaign):
-    run = run_until_decided(campaign, campaign.human_score(), 3, {"question": "best"}, looks=0.05)
+    run = run_until_decided(campaign, campaign.human_score(), 3, {"question": "best"}, step=0.05)
     assert run.decided
     assert run.right
     assert run.best == campaign.systems[int(campaign.human_score().mean(axis=0).argmax())]
@@ -110,7 +110,7 @@ def test_equal_systems_are_rarely_told_apart(question):
     for seed in range(40):
         scores = np.random.default_rng([seed, 7]).permuted(data.human_score(), axis=1)
         scores = scores - scores.mean(axis=0)
-        run = run_until_decided(data, scores, seed, {"question": question, "alpha": 0.1}, looks=0.25)
+        run = run_until_decided(data, scores, seed, {"question": question, "alpha": 0.1}, step=0.25)
         wrong += run.decided if question == "best" else not run.right
     assert wrong <= 40 * 0.1 + 3 * np.sqrt(40 * 0.09)
 
@@ -121,7 +121,7 @@ def test_deciding_the_best_takes_fewer_cells_than_uniform_allocation(campaign):
     cells = {
         policy: np.mean(
             [
-                run_until_decided(campaign, scores, seed, {"question": "best", "policy": policy}, looks=0.05).cells
+                run_until_decided(campaign, scores, seed, {"question": "best", "policy": policy}, step=0.05).cells
                 for seed in range(3)
             ]
         )

@@ -144,7 +144,7 @@ def test_the_own_coverage_of_each_set_as_budget(campaign):
         (row.protocol, row.best, row.median, row.worst) for row in written.rows
     ]
     assert own.rows[-1].matching
-    with pytest.raises(DataError, match="nobody judged it"):
+    with pytest.raises(DataError, match="it has no human scores"):
         replay_protocols(data.with_human(None), "judged")
 
 

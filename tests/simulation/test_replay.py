@@ -60,7 +60,7 @@ def test_what_cannot_be_replayed(campaign, past):
         keep_complete(campaign(items=3))
     with pytest.raises(DataError, match="past: no item has a human score"):
         keep_complete(campaign(human=lambda human: human * np.nan))
-    with pytest.raises(DataError, match="past: no score is known to be people's"):
+    with pytest.raises(DataError, match="past: no score is marked as human"):
         keep_complete(past.with_human(None))
     with pytest.raises(NameUnknownError, match="unknown human score of past 'DA'"):
         keep_complete(past, "DA")
@@ -268,4 +268,4 @@ def test_the_memory_of_stages_is_bounded(past):
 
     for _ in range(40):
         pickle.loads(pickle.dumps(ReplaySet(past)))  # noqa: S301
-    assert len(module._RECEIVED) <= module.MAX_RECEIVED
+    assert len(module._REPLAY_SETS) <= module.MAX_REPLAY_SETS

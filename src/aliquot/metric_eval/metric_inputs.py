@@ -141,7 +141,7 @@ def _find_human_score(data: EvalSet, human: str | None) -> tuple[str, FloatArray
     name = human or data.human
     if name is None:
         raise DataError(
-            f"{data.name}: no score is known to be people's; name it in `human` (there are "
+            f"{data.name}: no score is marked as human; name it in `human` (there are "
             f"{quoted(data.scores) or 'no scores'})"
         )
     if name not in data.scores:

@@ -161,7 +161,7 @@ def _run_campaign(task: tuple[PlanInputs, str, str, float, float, list[int]]) ->
     rng = np.random.default_rng(seed)
     scores = simulate_scores(inputs.basis, rng) if isinstance(inputs.basis, Pilot) else inputs.evalset.human_score()
     options: dict[str, Any] = {"question": question, "policy": policy, "alpha": alpha, "target": "testset"}
-    return run_until_decided(inputs.evalset, scores, int(rng.integers(2**31)), options, most=share, looks=_LOOKS)
+    return run_until_decided(inputs.evalset, scores, int(rng.integers(2**31)), options, max_share=share, step=_LOOKS)
 
 
 def simulate_scores(pilot: Pilot, rng: np.random.Generator) -> FloatArray:

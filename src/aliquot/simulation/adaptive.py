@@ -29,7 +29,7 @@ def run_allocator(
     options: Mapping[str, Any],
     costs: FloatArray | None = None,
 ) -> Iterator[Allocator]:
-    """Run an allocator on known scores and give it after each share (ascending) of all cells, or of their cost.
+    """Run an allocator on known scores; yield it after each share (ascending) of all cells, or of their cost.
 
     The truth of a replay are the scores themselves, the target `given`. With the option target="testset" decisions
     count the noise of judging that the campaign's own judgments show.
@@ -42,8 +42,8 @@ def run_allocator(
     step, spent = max(1, round(BATCH_SHARE * scores.size)), 0.0
     for share in shares:
         while spent < share * total - 1e-9:
-            left = int(np.ceil((share * total - spent) / price.max() - 1e-9))
-            rows = _answer_cells(allocator, scores, min(step, max(1, left)))
+            remaining = int(np.ceil((share * total - spent) / price.max() - 1e-9))
+            rows = _answer_cells(allocator, scores, min(step, max(1, remaining)))
             spent += float(price[rows].sum())
             if not rows:  # nothing is left to judge
                 spent = np.inf
@@ -76,33 +76,33 @@ def run_until_decided(
     seed: int,
     options: Mapping[str, Any],
     *,
-    most: float = 1.0,
-    looks: float = BATCH_SHARE,
+    max_share: float = 1.0,
+    step: float = BATCH_SHARE,
 ) -> AdaptiveRun:
-    """Ask and answer until the monitor says stop, at most for a share of all cells."""
-    shares = np.append(np.arange(looks, most - 1e-9, looks), most).tolist()
-    looked = (
+    """Run an adaptive campaign until the monitor says stop, at most for a share of all cells."""
+    shares = np.append(np.arange(step, max_share - 1e-9, step), max_share).tolist()
+    states = (
         (allocator.asked, allocator.advice().picture)
         for allocator in run_allocator(evalset, scores, shares, seed, options)
     )
-    cells, picture = _find_first_stop(looked)
+    cells, picture = _find_first_stop(states)
     return AdaptiveRun(cells, picture.stop, count_wrong_decisions(picture, evalset, scores) == 0, picture.best)
 
 
 def count_wrong_decisions(picture: Picture, evalset: EvalSet, scores: FloatArray) -> int:
-    """Decided pairs whose order is another over the whole set; a pair that ties there should not be decided.
+    """Count decided pairs whose order differs over the whole set; a pair that ties there should not be decided.
 
     Asked for the best system, only what is decided against it can be wrong: the order of the others is not promised.
     """
     truth = dict(zip(evalset.systems, scores.mean(axis=0).tolist(), strict=True))
     best = max(truth.values())
-    minded = [pair for pair in picture.decided if picture.question != "best" or truth[pair.b] == best]
-    return sum(truth[pair.a] <= truth[pair.b] for pair in minded)
+    relevant = [pair for pair in picture.decided if picture.question != "best" or truth[pair.b] == best]
+    return sum(truth[pair.a] <= truth[pair.b] for pair in relevant)
 
 
-def _find_first_stop(looked: Iterator[tuple[int, Picture]]) -> tuple[int, Picture]:
-    """The first look that says stop, or the last."""
-    for cells, picture in looked:
+def _find_first_stop(states: Iterator[tuple[int, Picture]]) -> tuple[int, Picture]:
+    """Return the first state that says stop, or the last."""
+    for cells, picture in states:
         last = cells, picture
         if picture.stop:
             break

@@ -136,22 +136,22 @@ def replay_annotators(
     """
     one_of("interval", interval, INTERVALS)
     validate_repeats(repeats)
-    typed = parse_methods(methods)
-    typed = typed if BASELINE in typed else [BASELINE, *typed]
+    specs = parse_methods(methods)
+    specs = specs if BASELINE in specs else [BASELINE, *specs]
     sets = number_duplicates(as_evalsets(data))
     notes: list[str] = []
     parts = [part for evalset in sets for part in split_by_annotator(evalset, human, notes)]
     if not parts:
         raise DataError(f"no annotator judged {MIN_JUDGED} items of a system; give past campaigns with judgments")
     if value_range is not None:
-        stages = (ReplaySet(part, interval=interval, value_range=value_range) for part in parts)
-        notes += [note for stage in stages for note in describe_range(stage)][:1]
-    work = _AnnotatorReplays(tuple(typed), budgets, repeats, metric, interval, value_range, level, seed)
-    found = run_in_order(work, parts, jobs=jobs, progress=progress)
+        replay_sets = (ReplaySet(part, interval=interval, value_range=value_range) for part in parts)
+        notes += [note for replay_set in replay_sets for note in describe_range(replay_set)][:1]
+    work = _AnnotatorReplays(tuple(specs), budgets, repeats, metric, interval, value_range, level, seed)
+    outcomes = run_in_order(work, parts, jobs=jobs, progress=progress)
     line = make_signature(
         "simulate:by_annotator",
         None,
-        methods=",".join(typed),
+        methods=",".join(specs),
         repeats=repeats,
         metric=metric,
         interval=None if interval == "t" else interval,
@@ -160,29 +160,29 @@ def replay_annotators(
         data=",".join(evalset.fingerprint for evalset in sets),
     )
     return AnnotatorStudy(
-        tuple(_average_simulations(typed, np.array(found), work.shares(parts[0]))), len(parts), tuple(notes), line
+        tuple(_average_simulations(specs, np.array(outcomes), work.shares(parts[0]))), len(parts), tuple(notes), line
     )
 
 
 def split_by_annotator(evalset: EvalSet, human: str | None, notes: list[str]) -> Iterator[EvalSet]:
-    """Give a set for each annotator and system: the items that were judged, with that annotator's scores."""
+    """Yield a set for each annotator and system: the judged items with that annotator's scores."""
     name = human or evalset.human
     if name is None:
-        raise DataError(f"{evalset.name}: no score is known to be people's; name it in `human`")
+        raise DataError(f"{evalset.name}: no score is marked as human; name it in `human`")
     cells = _collect_annotator_tables(evalset, name)
     if cells is None:
         notes.append(f"{evalset.name}: no single judgments with annotators; each system's human scores are replayed")
         cells = [("", evalset.human_score(human))]
     skipped = 0
     for annotator, table in cells:
-        for at, system in enumerate(evalset.systems):
-            rows = np.flatnonzero(np.isfinite(table[:, at]))
+        for column, system in enumerate(evalset.systems):
+            rows = np.flatnonzero(np.isfinite(table[:, column]))
             if len(rows) < MIN_JUDGED:
                 skipped += len(rows) > 0
                 continue
             label = " ".join(filter(None, [evalset.name, annotator, system]))
             alone = replace(evalset, judgments=None).keep([evalset.ids[row] for row in rows], [system])
-            yield replace(alone.with_score(name, table[rows][:, [at]]).with_human(name), name=label)
+            yield replace(alone.with_score(name, table[rows][:, [column]]).with_human(name), name=label)
     if skipped:
         notes.append(
             f"{evalset.name}: left out {skipped} pairs of annotator and system with fewer than {MIN_JUDGED} items"
@@ -190,7 +190,7 @@ def split_by_annotator(evalset: EvalSet, human: str | None, notes: list[str]) ->
 
 
 def _collect_annotator_tables(evalset: EvalSet, name: str) -> list[tuple[str, np.ndarray]] | None:
-    """Each annotator's items x systems table of mean scores; None without judgments that name annotators."""
+    """Return items x systems tables of mean scores by annotator; None without annotator ids."""
     if evalset.judgments is None:
         return None
     answers = evalset.judgments.answers().filter(pl.col("annotator").is_not_null() & pl.col("value").is_not_null())
@@ -199,14 +199,14 @@ def _collect_annotator_tables(evalset: EvalSet, name: str) -> list[tuple[str, np
     if not len(answers):
         return None
     row_of = {item: row for row, item in enumerate(evalset.ids)}
-    column_of = {system: at for at, system in enumerate(evalset.systems)}
+    column_of = {system: column for column, system in enumerate(evalset.systems)}
     means = answers.group_by("annotator", "item", "system").agg(pl.col("value").mean()).sort("annotator")
-    found: dict[str, np.ndarray] = {}
+    tables: dict[str, np.ndarray] = {}
     for annotator, item, system, value in means.iter_rows():
         if item in row_of and system in column_of:
-            table = found.setdefault(str(annotator), np.full((evalset.n_items, evalset.n_systems), np.nan))
+            table = tables.setdefault(str(annotator), np.full((evalset.n_items, evalset.n_systems), np.nan))
             table[row_of[item], column_of[system]] = value
-    return list(found.items()) or None
+    return list(tables.items()) or None
 
 
 @dataclass(frozen=True)
@@ -223,48 +223,54 @@ class _AnnotatorReplays:
     seed: int
 
     def shares(self, part: EvalSet) -> list[float]:
-        """The budgets as written."""
+        """Return the budgets as written."""
         return [point.written for point in parse_budgets(self.budgets, part.n_items, of=part.name)]
 
     def __call__(self, part: EvalSet) -> np.ndarray:
         """Methods x budgets x (mean error, its deviation over samples, coverage, slack, half width)."""
-        stage = ReplaySet(part, level=self.level, interval=self.interval, value_range=self.value_range)
+        replay_set = ReplaySet(part, level=self.level, interval=self.interval, value_range=self.value_range)
         points = parse_budgets(self.budgets, part.n_items, of=part.name)
-        found = np.full((len(self.methods), len(points), 5), np.nan)
-        for at, typed in enumerate(self.methods):
-            with name_errors(part.name, typed):
-                plan = resolve_method(typed, part, self.metric)
-                for place, point in enumerate(points):
+        results = np.full((len(self.methods), len(points), 5), np.nan)
+        for row, spec in enumerate(self.methods):
+            with name_errors(part.name, spec):
+                method = resolve_method(spec, part, self.metric)
+                for column, point in enumerate(points):
                     outcomes = []
                     for repeat in range(self.repeats):
-                        label = zlib.crc32(f"{part.name}|{typed}".encode())
-                        rng = np.random.default_rng([self.seed, label, place, repeat])
-                        outcomes.append(estimate_outcome(stage, plan, draw_items(stage, plan, point, rng), rng))
-                    found[at, place] = _summarise_samples([o for o in outcomes if o is not None], stage)
-        return found
+                        label = zlib.crc32(f"{part.name}|{spec}".encode())
+                        rng = np.random.default_rng([self.seed, label, column, repeat])
+                        outcomes.append(
+                            estimate_outcome(replay_set, method, draw_items(replay_set, method, point, rng), rng)
+                        )
+                    results[row, column] = _summarise_samples([o for o in outcomes if o is not None], replay_set)
+        return results
 
 
-def _summarise_samples(outcomes: list[Any], stage: ReplaySet) -> list[float]:
+def _summarise_samples(outcomes: list[Any], replay_set: ReplaySet) -> list[float]:
     if not outcomes:
         return [float("nan")] * 5
-    together = stack_outcomes(outcomes)
-    errors = MEASURES["mae"].function(together, stage.truth)  # one system: the error itself
-    rest = [MEASURES[name].function(together, stage.truth) for name in ("coverage", "slack", "width")]
+    stacked = stack_outcomes(outcomes)
+    errors = MEASURES["mae"].function(stacked, replay_set.truth)  # one system: the error itself
+    other_measures = [MEASURES[name].function(stacked, replay_set.truth) for name in ("coverage", "slack", "width")]
     spread = float(errors.std(ddof=1)) if len(errors) > 1 else float("nan")
-    coverage, slack, width = (float(np.nanmean(v)) if np.isfinite(v).any() else float("nan") for v in rest)
+    coverage, slack, width = (float(np.nanmean(v)) if np.isfinite(v).any() else float("nan") for v in other_measures)
     return [float(errors.mean()), spread, coverage, slack, width / 2]
 
 
-def _average_simulations(typed: Sequence[str], found: np.ndarray, shares: Sequence[float]) -> Iterator[AnnotatorRow]:
+def _average_simulations(specs: Sequence[str], outcomes: np.ndarray, shares: Sequence[float]) -> Iterator[AnnotatorRow]:
     """Average over simulations; `found` is simulations x methods x budgets x numbers."""
-    base = found[:, typed.index(BASELINE), :, 0]
-    for at, method in enumerate(typed):
-        wins = (found[:, at, :, 0] < base).mean(axis=0) if method != BASELINE else np.full(len(shares), np.nan)
-        means = np.nanmean(found[:, at], axis=0)
+    baseline_errors = outcomes[:, specs.index(BASELINE), :, 0]
+    for at, method in enumerate(specs):
+        wins = (
+            (outcomes[:, at, :, 0] < baseline_errors).mean(axis=0)
+            if method != BASELINE
+            else np.full(len(shares), np.nan)
+        )
+        means = np.nanmean(outcomes[:, at], axis=0)
         for places, share in [
             *(([at], share) for at, share in enumerate(shares)),
             ([*range(len(shares))], float("nan")),
         ]:
             error, spread, coverage, slack, half = means[places].mean(axis=0).tolist()
             win = float(np.mean(wins[places]))
-            yield AnnotatorRow(method, share, error, spread, win, coverage, slack, half, len(found))
+            yield AnnotatorRow(method, share, error, spread, win, coverage, slack, half, len(outcomes))

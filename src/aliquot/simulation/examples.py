@@ -96,10 +96,10 @@ def _prepare_folder(path: Path, example: CampaignExample) -> Path:
 
 
 def _write_script(example: CampaignExample) -> str:
-    held = [f"#   {name}: {what}" for name, what in example.files.items()]
+    contents = [f"#   {name}: {what}" for name, what in example.files.items()]
     lines = [
         f"# {example.title}. {example.about}",
-        *held,
+        *contents,
         (f"# Run one command after the other in this folder, or all: sh {COMMANDS}"),
     ]
     for question, command in example.steps:

@@ -129,21 +129,21 @@ def replay_metrics(
     sets: list[EvalSet] = []
     notes: list[str] = []
     for evalset in number_duplicates(as_evalsets(data)):
-        kept, said = keep_complete(evalset, human)
-        sets.append(kept)
-        notes += said
-    tasks = [(kept, name) for kept in sets for name in _list_metrics(kept, metrics)]
+        complete, new_notes = keep_complete(evalset, human)
+        sets.append(complete)
+        notes += new_notes
+    tasks = [(complete, name) for complete in sets for name in _list_metrics(complete, metrics)]
     if not tasks:
         raise DataError("no set has a usable metric; give past campaigns with automatic scores")
-    work = _MetricReplays(tuple(methods), {kept.name: random_spa(kept, seed=seed) for kept in sets}, seed)
-    rows = [row for found in run_in_order(work, tasks, jobs=jobs, progress=progress) for row in found]
+    work = _MetricReplays(tuple(methods), {complete.name: random_spa(complete, seed=seed) for complete in sets}, seed)
+    rows = [row for metric_rows in run_in_order(work, tasks, jobs=jobs, progress=progress) for row in metric_rows]
     line = make_signature(
         "simulate:by_metric",
         None,
         methods=",".join(methods),
         seed=seed,
         metrics=None if metrics is None else ",".join(metrics),
-        data=",".join(kept.fingerprint for kept in sets),
+        data=",".join(complete.fingerprint for complete in sets),
     )
     return MetricQuality(tuple(rows), tuple(notes), line)
 
@@ -157,22 +157,22 @@ class _MetricReplays:
     seed: int
 
     def __call__(self, task: tuple[EvalSet, str]) -> list[QualityRow]:
-        kept, metric = task
-        correlation = correlate_tables(kept.scores[metric], kept.human_score()).value
+        evalset, metric = task
+        correlation = correlate_tables(evalset.scores[metric], evalset.human_score()).value
         return [
-            QualityRow(kept.name, metric, correlation, method, self.compute_parity(kept, method, metric))
+            QualityRow(evalset.name, metric, correlation, method, self.compute_parity(evalset, method, metric))
             for method in self.methods
         ]
 
-    def compute_parity(self, kept: EvalSet, method: str, metric: str) -> float:
+    def compute_parity(self, evalset: EvalSet, method: str, metric: str) -> float:
         """Parity of the order in which the method takes the items; it sees the metric and no human score."""
-        row_of = {item: row for row, item in enumerate(kept.ids)}
-        hidden = replace(kept, scores={metric: kept.scores[metric]}, human=None, judgments=None)
+        row_of = {item: row for row, item in enumerate(evalset.ids)}
+        hidden = replace(evalset, scores={metric: evalset.scores[metric]}, human=None, judgments=None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AliquotWarning)
             order = select(hidden, method, metric=metric, seed=self.seed).ids
-        human = kept.human_score()
-        return parity(human[[row_of[item] for item in order]], human, self.targets[kept.name], SHARES)
+        human = evalset.human_score()
+        return parity(human[[row_of[item] for item in order]], human, self.targets[evalset.name], SHARES)
 
 
 def _validate_methods(methods: Sequence[str]) -> None:
@@ -184,7 +184,7 @@ def _validate_methods(methods: Sequence[str]) -> None:
             )
 
 
-def _list_metrics(kept: EvalSet, asked: Sequence[str] | None) -> list[str]:
+def _list_metrics(evalset: EvalSet, metrics: Sequence[str] | None) -> list[str]:
     """Metrics of the set to look at, those with a score of every output."""
-    names = usable_metrics(kept) if asked is None else [name for name in asked if name in kept.scores]
-    return [name for name in names if np.isfinite(kept.scores[name]).all()]
+    names = usable_metrics(evalset) if metrics is None else [name for name in metrics if name in evalset.scores]
+    return [name for name in names if np.isfinite(evalset.scores[name]).all()]

@@ -171,9 +171,11 @@ def replay_protocols(
     budgets = [_resolve_budget(budget, *pair) for pair in zip(sets, coverage, strict=True)]
     tasks = [(number, evalset, name) for number, evalset in enumerate(sets) for name in names if name in evalset.scores]
     work = _ProtocolReplays(tuple(budgets), human, runs, seed)
-    found = run_in_order(work, tasks, jobs=jobs, engine=engine, progress=progress)
+    changes = run_in_order(work, tasks, jobs=jobs, engine=engine, progress=progress)
     rows = [
-        row for name in names for row in _summarise_runs(name, [part for score, part in found if score == name], budget)
+        row
+        for name in names
+        for row in _summarise_runs(name, [part for score, part in changes if score == name], budget)
     ]
     if not rows:
         raise DataError(f"no set has enough complete items of a score to rank systems by; looked at {quoted(names)}")
@@ -188,14 +190,16 @@ def replay_protocols(
         data=",".join(evalset.fingerprint for evalset in sets),
     )
     lengths = [
-        row for at, evalset in enumerate(sets) for row in _compare_lengths(evalset, budgets[at], human, runs, seed)
+        row
+        for number, evalset in enumerate(sets)
+        for row in _compare_lengths(evalset, budgets[number], human, runs, seed)
     ]
-    known = tuple(row for row in coverage if row is not None)
-    return ProtocolStudy(tuple(rows), tuple(lengths), known, runs, len(sets), tuple(notes), line)
+    known_coverage = tuple(row for row in coverage if row is not None)
+    return ProtocolStudy(tuple(rows), tuple(lengths), known_coverage, runs, len(sets), tuple(notes), line)
 
 
 def _find_judged_cells(evalset: EvalSet, human: str | None) -> BoolArray | None:
-    """Which cells people judged; None where nobody did."""
+    """Return which cells people judged; None if they judged none."""
     name = human or evalset.human
     if name is None or name not in evalset.scores:
         return None
@@ -213,21 +217,21 @@ def _compute_coverage(evalset: EvalSet, human: str | None) -> CoverageRow | None
 
 
 def _resolve_budget(budget: float | str, evalset: EvalSet, coverage: CoverageRow | None) -> float | str:
-    """The set's budget: the one that was asked for, or the share that people judged."""
+    """Return the budget of a set: `budget`, or the share that people judged."""
     if str(budget).strip() != "judged":
         _parse_budget(budget, evalset)
         return budget
     if coverage is None:
-        raise DataError(f"{evalset.name}: nobody judged it, so it has no coverage to use as a budget; name a budget")
+        raise DataError(f"{evalset.name}: it has no human scores, so no coverage to use as a budget; name a budget")
     return f"{100 * coverage.mean:.9g}%"
 
 
 def _choose_scores(sets: Sequence[EvalSet], human: str | None, scores: Sequence[str] | None) -> list[str]:
-    """Names of the scores to study, each there in some set."""
-    known = dict.fromkeys(name for evalset in sets for name in evalset.scores)
+    """Return the names of the scores to study; each is in some set."""
+    available = dict.fromkeys(name for evalset in sets for name in evalset.scores)
     for name in [*(scores or []), *([human] if human else [])]:
-        if name not in known:
-            raise unknown_name("score", name, known)
+        if name not in available:
+            raise unknown_name("score", name, available)
     names = list(dict.fromkeys(scores)) if scores is not None else _list_common_scores(sets, human)
     if not names:
         raise DataError("no score to rank systems by: neither human scores nor metrics")
@@ -235,7 +239,7 @@ def _choose_scores(sets: Sequence[EvalSet], human: str | None, scores: Sequence[
 
 
 def _parse_budget(budget: float | str, evalset: EvalSet) -> BudgetPoint:
-    """The one budget of a study."""
+    """Parse the one budget of a study."""
     points = parse_budgets(budget, evalset.n_items, of=evalset.name)
     if len(points) != 1:
         raise OptionError(f"`budget` is {budget}; the study of protocols takes one budget, for instance 30%")
@@ -269,27 +273,28 @@ class _ProtocolReplays:
     def __call__(self, task: tuple[int, EvalSet, str]) -> tuple[str, Changes]:
         number, evalset, name = task
         try:
-            kept, _ = keep_complete(evalset, name)
+            complete, _ = keep_complete(evalset, name)
         except DataError:  # too few complete items for this score: it does not count
             return name, {}
-        point = _parse_budget(self.budgets[number], kept)
+        point = _parse_budget(self.budgets[number], complete)
         changed: Changes = {}
-        for protocol in _list_protocols(kept):
+        for protocol in _list_protocols(complete):
             for matching in (True, False):
-                stage = ReplaySet(kept, matching=matching)
+                replay_set = ReplaySet(complete, matching=matching)
                 changed[protocol, matching] = [
-                    int(_ranking_changes(stage, protocol, point, [self.seed, number, run])) for run in range(self.runs)
+                    int(_ranking_changes(replay_set, protocol, point, [self.seed, number, run]))
+                    for run in range(self.runs)
                 ]
-        return name, changed | _compare_judged(kept, name, self.human or evalset.human)
+        return name, changed | _compare_judged(complete, name, self.human or evalset.human)
 
 
-def _compare_judged(kept: EvalSet, score: str, human: str | None) -> Changes:
-    """Whether what people judged ranks the systems by this score as all items do; nothing where they judged all."""
-    judged = None if score == human else _find_judged_cells(kept, human)
+def _compare_judged(complete: EvalSet, score: str, human: str | None) -> Changes:
+    """Return whether the judged part ranks systems by this score otherwise than all items; empty if all are judged."""
+    judged = None if score == human else _find_judged_cells(complete, human)
     if judged is None:
         return {}
     systems = judged.any(axis=0)
-    cells, values = judged[:, systems], kept.scores[score][:, systems]
+    cells, values = judged[:, systems], complete.scores[score][:, systems]
     if cells.all() or systems.sum() < 2:
         return {}
     means = np.where(cells, values, 0.0).sum(axis=0) / cells.sum(axis=0)
@@ -301,20 +306,20 @@ def _list_protocols(evalset: EvalSet) -> tuple[str, ...]:
     return PROTOCOLS if evalset.documents is not None else PROTOCOLS[:1]
 
 
-def _ranking_changes(stage: ReplaySet, protocol: str, point: BudgetPoint, seed: list[int]) -> bool:
-    """Whether any two systems change places; a sample without a system's score cannot rank it, which is a change."""
-    chosen = draw_items(stage, resolve_method(protocol, stage.evalset), point, np.random.default_rng(seed))
+def _ranking_changes(replay_set: ReplaySet, protocol: str, point: BudgetPoint, seed: list[int]) -> bool:
+    """Return whether any two systems change places; a sample without scores of a system counts as a change."""
+    chosen = draw_items(replay_set, resolve_method(protocol, replay_set.evalset), point, np.random.default_rng(seed))
     if not len(chosen.rows):  # no whole document is within the budget
         return True
-    scores = stage.scores[chosen.rows]
+    scores = replay_set.scores[chosen.rows]
     if chosen.systems is not None:
-        asked = np.array([[name in names for name in stage.evalset.systems] for names in chosen.systems])
-        scores = np.where(asked, scores, np.nan)
+        is_asked = np.array([[name in names for name in replay_set.evalset.systems] for names in chosen.systems])
+        scores = np.where(is_asked, scores, np.nan)
     judged = np.isfinite(scores).sum(axis=0)
     if (judged == 0).any():
         return True
     means = np.nansum(scores, axis=0) / judged
-    return bool(count_swapped_pairs(means[None], stage.truth.means)[0] > 0)
+    return bool(count_swapped_pairs(means[None], replay_set.truth.means)[0] > 0)
 
 
 def _summarise_runs(name: str, parts: list[Changes], budget: float | str) -> list[ProtocolRow]:
@@ -342,14 +347,16 @@ def _compare_lengths(evalset: EvalSet, budget: float | str, human: str | None, r
     codes = evalset.documents
     if codes is None:
         return []
-    point, stage = _parse_budget(budget, evalset), ReplaySet(evalset)
+    point, replay_set = _parse_budget(budget, evalset), ReplaySet(evalset)
     full = {share.name: share.full for share in length_shares(codes, np.arange(len(codes)))}
     rows = [LengthRow(evalset.name, "all items", full)]
     for protocol in PROTOCOLS:
-        plan = resolve_method(protocol, evalset)
-        samples = [draw_items(stage, plan, point, np.random.default_rng([seed, run])).rows for run in range(runs)]
-        together = length_shares(codes, np.concatenate(samples))
-        rows.append(LengthRow(evalset.name, protocol, {share.name: share.selected for share in together}))
+        method = resolve_method(protocol, evalset)
+        samples = [
+            draw_items(replay_set, method, point, np.random.default_rng([seed, run])).rows for run in range(runs)
+        ]
+        together_shares = length_shares(codes, np.concatenate(samples))
+        rows.append(LengthRow(evalset.name, protocol, {share.name: share.selected for share in together_shares}))
     judged = _find_judged_cells(evalset, human)
     if judged is not None and not judged[:, judged.any(axis=0)].all():
         cells = np.repeat(np.arange(len(codes)), judged.sum(axis=1))

@@ -53,7 +53,7 @@ class ReplaySet:
     token: str = field(init=False, repr=False, default_factory=lambda: uuid4().hex)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Travel by name: the process that knows this stage already uses its own, with all it has computed on it."""
+        """Pickle with a token, so that a worker process reuses its copy and what it has cached on it."""
         options = (
             self.cost,
             self.unit,
@@ -65,31 +65,31 @@ class ReplaySet:
             self.interval,
             self.value_range,
         )
-        return _receive, (self.token, self.evalset, *options)
+        return _restore_replay_set, (self.token, self.evalset, *options)
 
     @cached_property
     def scores(self) -> FloatArray:
-        """The human scores of everything."""
+        """Human scores of all items, items x systems."""
         return self.evalset.human_score()
 
     @cached_property
     def truth(self) -> Truth:
-        """What judging everything says."""
+        """Means and p-values from all items."""
         return compute_truth(self.scores, self.test)
 
     @cached_property
     def rounding(self) -> float:
-        """Differences of means that are rounding only."""
+        """Size below which a difference of means is rounding error."""
         return _ROUNDING * float(np.abs(self.scores).max(initial=0.0))
 
     @cached_property
     def costs(self) -> FloatArray | None:
-        """Every item's cost; None for unit costs."""
+        """Cost of each item; None for unit costs."""
         return item_costs(self.evalset, self.cost)
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """The scale's ends: as given, or the least and the greatest score of all items (Saldias et al. 2022, 2.3)."""
+        """Ends of the scale: `value_range`, or the extreme scores of all items (Saldias et al. 2022, 2.3)."""
         return self.value_range or (float(self.scores.min()), float(self.scores.max()))
 
     @property
@@ -98,17 +98,17 @@ class ReplaySet:
         return self.cost is None and self.unit == "item" and self.balance is None
 
 
-_RECEIVED: dict[str, ReplaySet] = {}
-MAX_RECEIVED = 16
+_REPLAY_SETS: dict[str, ReplaySet] = {}
+MAX_REPLAY_SETS = 16
 
 
-def _receive(token: str, evalset: EvalSet, *options: Any) -> ReplaySet:
-    """Unpack a stage in another process; the last few are kept, so that a set's metrics are standardised once."""
-    if token not in _RECEIVED:
-        while len(_RECEIVED) >= MAX_RECEIVED:
-            _RECEIVED.pop(next(iter(_RECEIVED)))
-        _RECEIVED[token] = ReplaySet(evalset, *options)
-    return _RECEIVED[token]
+def _restore_replay_set(token: str, evalset: EvalSet, *options: Any) -> ReplaySet:
+    """Unpickle a set in a worker process; the last few are kept with what was computed on them."""
+    if token not in _REPLAY_SETS:
+        while len(_REPLAY_SETS) >= MAX_REPLAY_SETS:
+            _REPLAY_SETS.pop(next(iter(_REPLAY_SETS)))
+        _REPLAY_SETS[token] = ReplaySet(evalset, *options)
+    return _REPLAY_SETS[token]
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ class Outcome:
 
 
 def stack_outcomes(outcomes: list[Outcome]) -> Outcomes:
-    """Put replays on top of each other."""
+    """Stack the outcomes of replays into arrays."""
     return Outcomes(
         np.array([o.means for o in outcomes]),
         np.array([o.half for o in outcomes]),
@@ -152,54 +152,64 @@ def derive_replay_seeds(seed: int, evalset: EvalSet, method: ReplayMethod, share
     return [seed, int(evalset.fingerprint, 16), zlib.crc32(method.typed.encode()), round(share * 1e9)]
 
 
-def draw_items(stage: ReplaySet, plan: ReplayMethod, point: BudgetPoint, rng: np.random.Generator) -> ChosenRows:
-    """Let the method choose for this budget."""
-    n = stage.evalset.n_items
-    share = max(point.share, MIN_ITEMS / n) if stage.plain else point.share
+def draw_items(replay_set: ReplaySet, method: ReplayMethod, point: BudgetPoint, rng: np.random.Generator) -> ChosenRows:
+    """Select items by the method within the budget."""
+    n = replay_set.evalset.n_items
+    share = max(point.share, MIN_ITEMS / n) if replay_set.plain else point.share
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
-        budget = resolve_budget(f"{100 * min(share, 1.0):.12g}%", n, stage.costs)
-        if plan.selector.name == "incremental":
-            return _draw_incrementally(stage, plan, budget.n, rng)
+        budget = resolve_budget(f"{100 * min(share, 1.0):.12g}%", n, replay_set.costs)
+        if method.selector.name == "incremental":
+            return _draw_incrementally(replay_set, method, budget.n, rng)
         task = build_task(
-            stage.evalset, plan.selector, budget, stage.costs, balance=stage.balance, unit=stage.unit, seed=rng
+            replay_set.evalset,
+            method.selector,
+            budget,
+            replay_set.costs,
+            balance=replay_set.balance,
+            unit=replay_set.unit,
+            seed=rng,
         )
-        return choose_rows(task, matching=stage.matching)
+        return choose_rows(task, matching=replay_set.matching)
 
 
-def _draw_incrementally(stage: ReplaySet, plan: ReplayMethod, n: int, rng: np.random.Generator) -> ChosenRows:
-    """Incremental sampling: every item is chosen in the light of the scores of those before it, and of no other."""
-    evalset = stage.evalset
-    given = bind_parameters(plan.selector.name, find_method(plan.selector.name)[0].parameters, plan.selector.parameters)
-    if "bins" not in given and evalset.documents is None:
-        given["bins"] = "metric" if select_metrics(evalset, given.get("metrics")) else "id"
-    sampler = Incremental(sort_for_drawing(evalset), **given, seed=rng)
+def _draw_incrementally(replay_set: ReplaySet, method: ReplayMethod, n: int, rng: np.random.Generator) -> ChosenRows:
+    """Draw by incremental sampling: each item is chosen from the scores of those before it."""
+    evalset = replay_set.evalset
+    parameters = bind_parameters(
+        method.selector.name, find_method(method.selector.name)[0].parameters, method.selector.parameters
+    )
+    if "bins" not in parameters and evalset.documents is None:
+        parameters["bins"] = "metric" if select_metrics(evalset, parameters.get("metrics")) else "id"
+    sampler = Incremental(sort_for_drawing(evalset), **parameters, seed=rng)
     row_of = {item: row for row, item in enumerate(evalset.ids)}
     rows = []
     for _ in range(n):
         item = sampler.next()
         rows.append(row_of[item])
-        sampler.tell(item, dict(zip(evalset.systems, stage.scores[rows[-1]].tolist(), strict=True)))
+        sampler.tell(item, dict(zip(evalset.systems, replay_set.scores[rows[-1]].tolist(), strict=True)))
     return ChosenRows(np.array(rows, dtype=np.int64), details={})
 
 
 def replay_allocation(
-    stage: ReplaySet, plan: ReplayMethod, points: Sequence[BudgetPoint], rng: np.random.Generator, *, watch: bool
+    replay_set: ReplaySet, method: ReplayMethod, points: Sequence[BudgetPoint], rng: np.random.Generator, *, watch: bool
 ) -> Iterator[Outcome | None]:
-    """One adaptive campaign, looked at after each budget: a share of all cells, or of their cost."""
-    given = ALLOCATE.bind(plan.selector.parameters)
-    cells = max(1, round(points[-1].share * stage.scores.size))
-    options = given | {"budget": cells, "cost": stage.cost, "protocol_scale": infer_scale(stage.evalset)}
+    """Run one adaptive campaign and yield an outcome at each budget: a share of all cells, or of their cost."""
+    parameters = ALLOCATE.bind(method.selector.parameters)
+    cells = max(1, round(points[-1].share * replay_set.scores.size))
+    options = parameters | {"budget": cells, "cost": replay_set.cost, "protocol_scale": infer_scale(replay_set.evalset)}
     shares = [min(point.share, 1.0) for point in points]
     seed, stopped = int(rng.integers(2**31)), float("nan")
     for share, allocator in zip(
-        shares, run_allocator(stage.evalset, stage.scores, shares, seed, options, stage.costs), strict=True
+        shares,
+        run_allocator(replay_set.evalset, replay_set.scores, shares, seed, options, replay_set.costs),
+        strict=True,
     ):
         chosen = allocator.selection()
         rows = np.array([allocator.rows[str(item)] for item in chosen.ids], dtype=np.int64)
-        found = estimate_outcome(
-            stage,
-            plan,
+        outcome = estimate_outcome(
+            replay_set,
+            method,
             ChosenRows(
                 rows,
                 utility=chosen.utility,
@@ -209,28 +219,28 @@ def replay_allocation(
             ),
             rng,
         )
-        if watch and found is not None:
+        if watch and outcome is not None:
             picture = allocator.advice().picture
             stopped = share if picture.stop and np.isnan(stopped) else stopped
-            wrong = count_wrong_decisions(picture, stage.evalset, stage.scores)
-            found = replace(found, watched=(float(len(picture.decided)), float(wrong), stopped))
-        yield found
+            wrong = count_wrong_decisions(picture, replay_set.evalset, replay_set.scores)
+            outcome = replace(outcome, watched=(float(len(picture.decided)), float(wrong), stopped))
+        yield outcome
 
 
-def judge_items(stage: ReplaySet, chosen: ChosenRows) -> Sample:
-    """Look at the human scores of what was chosen, and of nothing else."""
+def judge_items(replay_set: ReplaySet, chosen: ChosenRows) -> Sample:
+    """Return the sample with the human scores of the chosen items only."""
     rows = chosen.rows
-    scores = stage.scores[rows]
+    scores = replay_set.scores[rows]
     if chosen.systems is not None:
-        asked = np.array([[name in names for name in stage.evalset.systems] for names in chosen.systems])
-        scores = np.where(asked, scores, np.nan)
+        is_asked = np.array([[name in names for name in replay_set.evalset.systems] for names in chosen.systems])
+        scores = np.where(is_asked, scores, np.nan)
     weight = chosen.weight if chosen.weight is not None else np.ones(len(rows))
     design = chosen.design
     if design.rates is not None and chosen.utility is not None and chosen.probability is not None:
-        cells = compute_cell_probability(chosen.utility, chosen.probability, design.rates, stage.evalset.systems)
-        return adaptive_sample(stage.evalset, rows, scores, cells)
+        cells = compute_cell_probability(chosen.utility, chosen.probability, design.rates, replay_set.evalset.systems)
+        return adaptive_sample(replay_set.evalset, rows, scores, cells)
     return Sample(
-        stage.evalset,
+        replay_set.evalset,
         rows,
         scores,
         chosen.probability,
@@ -246,25 +256,29 @@ def _stratum_codes(stratum: IntArray | None) -> IntArray | None:
 
 
 def estimate_outcome(
-    stage: ReplaySet, plan: ReplayMethod, chosen: ChosenRows, rng: np.random.Generator
+    replay_set: ReplaySet, method: ReplayMethod, chosen: ChosenRows, rng: np.random.Generator
 ) -> Outcome | None:
-    """Estimate from what was chosen; None where nothing was (whole documents may all be missed)."""
+    """Estimate from the chosen items; None for fewer than two (no whole document may fit the budget)."""
     if len(chosen.rows) < MIN_ITEMS:
         return None
-    sample = judge_items(stage, chosen)
+    sample = judge_items(replay_set, chosen)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
-        found = infer_means(sample, plan.estimator)
-    values = np.where(np.abs(found.values - stage.truth.means) <= stage.rounding, stage.truth.means, found.values)
-    half, centre = _compute_intervals(stage, found)
+        inference = infer_means(sample, method.estimator)
+    values = np.where(
+        np.abs(inference.values - replay_set.truth.means) <= replay_set.rounding,
+        replay_set.truth.means,
+        inference.values,
+    )
+    half, centre = _compute_intervals(replay_set, inference)
     return Outcome(
         values,
         half,
-        _compute_p_for_spa(stage, plan, found, rng),
-        found.p_sample,
-        full_p(found),
-        cluster_systems(found),
-        _compute_cost(stage, sample),
+        _compute_p_for_spa(replay_set, method, inference, rng),
+        inference.p_sample,
+        full_p(inference),
+        cluster_systems(inference),
+        _compute_cost(replay_set, sample),
         sample.n,
         sample.scores,
         centre=values if centre is None else centre,
@@ -275,48 +289,52 @@ Interval = Literal["t", "hoeffding", "bernstein"]
 INTERVALS = get_args(Interval)
 
 
-def _compute_intervals(stage: ReplaySet, found: Inference) -> tuple[FloatArray, FloatArray | None]:
-    """Half widths of the intervals that are asked for, and their middles where these are not the estimates."""
-    if stage.interval == "t" and (found.scale is None or not np.isfinite(found.scale.low)):
-        return found.half_widths(stage.level), None
+def _compute_intervals(replay_set: ReplaySet, inference: Inference) -> tuple[FloatArray, FloatArray | None]:
+    """Return half widths of the intervals, and their middles where these are not the estimates."""
+    if replay_set.interval == "t" and (inference.scale is None or not np.isfinite(inference.scale.low)):
+        return inference.half_widths(replay_set.level), None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)  # a narrower range is noted once, not in every replay
-        limits = compute_bounds(stage.interval, found, level=stage.level, value_range=stage.ends, seed=0)
-    if stage.interval == "t":
+        limits = compute_bounds(
+            replay_set.interval, inference, level=replay_set.level, value_range=replay_set.ends, seed=0
+        )
+    if replay_set.interval == "t":
         return (limits.high - limits.low) / 2, (limits.high + limits.low) / 2
-    return limits.high - found.values, None
+    return limits.high - inference.values, None
 
 
-def describe_range(stage: ReplaySet) -> list[str]:
-    """Note, once for all replays, that scores lie outside the range that was given."""
-    note = None if stage.interval == "t" else range_note(stage.scores, stage.ends, stage.interval)
-    return [f"{stage.evalset.name}: {note}"] if note is not None else []
+def describe_range(replay_set: ReplaySet) -> list[str]:
+    """Return a note if scores lie outside `value_range`; it is given once for all replays."""
+    note = None if replay_set.interval == "t" else range_note(replay_set.scores, replay_set.ends, replay_set.interval)
+    return [f"{replay_set.evalset.name}: {note}"] if note is not None else []
 
 
-def _compute_p_for_spa(stage: ReplaySet, plan: ReplayMethod, found: Inference, rng: np.random.Generator) -> FloatArray:
-    """P-values for the soft pairwise accuracy: those of the test by which the truth's p-values are made.
+def _compute_p_for_spa(
+    replay_set: ReplaySet, method: ReplayMethod, inference: Inference, rng: np.random.Generator
+) -> FloatArray:
+    """Return p-values for soft pairwise accuracy, by the same test as those of the truth.
 
     For other estimators than the plain mean, z from their covariance; without the finite-population correction,
     because the p-values of the whole set do not have it either.
     """
-    sample = found.sample
-    difference = found.values[:, None] - found.values[None, :]
+    sample = inference.sample
+    difference = inference.values[:, None] - inference.values[None, :]
     if sample.ragged:  # each system has its own finite-population factor: errors before it is taken off
-        units = np.nan_to_num(found.errors)
+        units = np.nan_to_num(inference.errors)
         return normal_p(difference, pair_errors(units.T @ units))
-    left = 1.0 - sample.n / sample.population
-    plain = plan.estimator.name == "mean" and float(np.ptp(sample.weight)) == 0
-    if plain or left <= 0:
-        return compute_p_values(sample.scores, stage.test, rng)
-    spread = found.pair_se / np.sqrt(left)
-    p = normal_p(np.where(np.abs(difference) <= stage.rounding, 0.0, difference), spread)
+    unjudged_share = 1.0 - sample.n / sample.population
+    plain = method.estimator.name == "mean" and float(np.ptp(sample.weight)) == 0
+    if plain or unjudged_share <= 0:
+        return compute_p_values(sample.scores, replay_set.test, rng)
+    spread = inference.pair_se / np.sqrt(unjudged_share)
+    p = normal_p(np.where(np.abs(difference) <= replay_set.rounding, 0.0, difference), spread)
     if (spread == 0).sum() > len(spread):  # pairs without any spread: what was seen of them, as a plain sample's test
         p = np.where(spread == 0, compute_p_values(sample.scores), p)
     return p
 
 
-def _compute_cost(stage: ReplaySet, sample: Sample) -> float:
-    """Cost of the judged cells, as a share of judging everything."""
+def _compute_cost(replay_set: ReplaySet, sample: Sample) -> float:
+    """Return the cost of the judged cells as a share of the cost of all."""
     share = np.isfinite(sample.scores).mean(axis=1)
-    costs = stage.costs if stage.costs is not None else np.ones(stage.evalset.n_items)
+    costs = replay_set.costs if replay_set.costs is not None else np.ones(replay_set.evalset.n_items)
     return float((share * costs[sample.rows]).sum() / costs.sum())

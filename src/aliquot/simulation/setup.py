@@ -46,13 +46,13 @@ def keep_complete(data: EvalSet, human: str | None = None) -> tuple[EvalSet, tup
             f"{data.name}: no item has a human score, so there is no truth to compare with; give a past "
             "campaign with human scores, or name the score in `human`"
         )
-    thin = [
+    sparse = [
         name for name, share in zip(data.systems, covered, strict=True) if share <= MIN_SYSTEM_COVERAGE * covered.max()
     ]
-    kept = data.drop(systems=thin).complete()
+    kept = data.drop(systems=sparse).complete()
     notes = []
-    if thin:
-        notes.append(f"{data.name}: judged on too few items and left out: {', '.join(thin)}")
+    if sparse:
+        notes.append(f"{data.name}: judged on too few items and left out: {', '.join(sparse)}")
     if kept.n_items < data.n_items:
         notes.append(
             f"{data.name}: {kept.n_items} of {data.n_items} items are judged for all systems; they are the set"
@@ -68,11 +68,11 @@ def keep_complete(data: EvalSet, human: str | None = None) -> tuple[EvalSet, tup
 
 
 def _find_human_score(data: EvalSet, human: str | None) -> str:
-    """The name of the human score, or an error that says which set lacks it."""
+    """Return the name of the human score; raise DataError if the set has none."""
     name = human or data.human
     if name is None:
         raise DataError(
-            f"{data.name}: no score is known to be people's, so there is no truth to compare with; give a "
+            f"{data.name}: no score is marked as human, so there is no truth to compare with; give a "
             "past campaign with human scores, or name the score in `human`"
         )
     if name not in data.scores:
@@ -86,7 +86,7 @@ def validate_repeats(repeats: int) -> None:
 
 
 def number_duplicates(sets: Sequence[EvalSet]) -> list[EvalSet]:
-    """Give sets of the same name a number each, so that they are told apart in every table.
+    """Number sets of the same name, so that tables can name them.
 
     >>> import aliquot
     >>> same = aliquot.synthetic(items=10, systems=2)
@@ -94,15 +94,15 @@ def number_duplicates(sets: Sequence[EvalSet]) -> list[EvalSet]:
     ['synthetic (simulated)', 'synthetic (simulated) #2']
     """
     names: set[str] = set()
-    found = []
+    numbered = []
     for data in sets:
         name, number = data.name, 1
         while name in names:
             number += 1
             name = f"{data.name} #{number}"
         names.add(name)
-        found.append(data if name == data.name else replace(data, name=name))
-    return found
+        numbered.append(data if name == data.name else replace(data, name=name))
+    return numbered
 
 
 # -- Budgets of a replay: shares or numbers of items, as lists or ranges ---------------------------------------------
@@ -189,7 +189,7 @@ def _parse_point(text: str, population: int, *, cost: bool, of: str) -> BudgetPo
 
 
 def add_parity_points(points: Sequence[BudgetPoint], population: int) -> list[BudgetPoint]:
-    """Add budgets below and above those asked for, so that better and worse methods can be told how much so.
+    """Add budgets below and above those asked for, so that parity can be computed.
 
     >>> [round(point.share, 3) for point in add_parity_points([BudgetPoint(0.1, 0.1), BudgetPoint(0.5, 0.5)], 100)]
     [0.03, 0.05, 0.07, 0.1, 0.5, 0.65, 0.8, 1.0]
@@ -201,17 +201,17 @@ def add_parity_points(points: Sequence[BudgetPoint], population: int) -> list[Bu
     return sorted([*points, *extra], key=lambda point: point.share)
 
 
-def add_dense_points(points: Sequence[BudgetPoint], population: int, most: int = 120) -> list[BudgetPoint]:
-    """For methods that need one replay only: a fine grid, every number of items where there are few.
+def add_dense_points(points: Sequence[BudgetPoint], population: int, max_points: int = 120) -> list[BudgetPoint]:
+    """Add a fine grid of budgets, for methods that need one replay: every number of items where there are few.
 
     >>> len(add_dense_points([BudgetPoint(0.5, 0.5)], 30))
     29
     """
-    counts = np.unique(np.round(np.geomspace(MIN_ITEMS, population, min(most, population - 1))).astype(int))
-    if population - 1 <= most:
+    counts = np.unique(np.round(np.geomspace(MIN_ITEMS, population, min(max_points, population - 1))).astype(int))
+    if population - 1 <= max_points:
         counts = np.arange(MIN_ITEMS, population + 1)
-    taken = {round(point.share * population) for point in points}
-    extra = [BudgetPoint(k / population, k / population, asked=False) for k in counts.tolist() if k not in taken]
+    existing = {round(point.share * population) for point in points}
+    extra = [BudgetPoint(k / population, k / population, asked=False) for k in counts.tolist() if k not in existing]
     return sorted([*points, *extra], key=lambda point: point.share)
 
 
@@ -246,7 +246,7 @@ ALLOCATE = RegistryEntry("allocate", _allocate)
 
 @dataclass(frozen=True)
 class ReplayMethod:
-    """A method as typed, and what it stands for on one set."""
+    """A method spec as typed, and the selector and estimator that it means on one set."""
 
     typed: str
     selector: Spec
@@ -259,7 +259,7 @@ class ReplayMethod:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it chooses the same items every time, so that one replay says everything."""
+        """Whether it always chooses the same items, so that one replay is enough."""
         if self.is_adaptive:
             return False
         method, _ = find_method(self.selector.name)
@@ -267,17 +267,17 @@ class ReplayMethod:
 
     @property
     def is_design(self) -> bool:
-        """Whether it draws items with known chances."""
+        """Whether it draws items with known probabilities."""
         return not self.is_adaptive and find_method(self.selector.name)[0].kind == "design"
 
     @property
     def is_adaptive(self) -> bool:
-        """Whether it decides cell by cell, in the light of earlier judgments."""
+        """Whether it chooses each cell from earlier judgments."""
         return self.selector.name == ALLOCATE.name
 
     @property
     def is_slow(self) -> bool:
-        """Whether it searches for a subset: a few replays must do."""
+        """Whether it searches for a subset, so that it gets fewer replays."""
         return not self.is_adaptive and find_method(self.selector.name)[0].kind == "subset"
 
 
@@ -287,17 +287,17 @@ def parse_methods(methods: str | Sequence[str]) -> list[str]:
     >>> parse_methods("random,pps:size=error,tau=0.1+greg,metric_var")
     ['random', 'pps:size=error,tau=0.1+greg', 'metric_var']
     """
-    found = split_specs(methods) if isinstance(methods, str) else [str(method).strip() for method in methods]
-    if not found:
+    specs = split_specs(methods) if isinstance(methods, str) else [str(method).strip() for method in methods]
+    if not specs:
         raise OptionError("`methods` is empty; write for instance random,metric_var,auto")
-    repeated = [name for at, name in enumerate(found) if name in found[:at]]
+    repeated = [name for index, name in enumerate(specs) if name in specs[:index]]
     if repeated:
         raise OptionError(f"the method '{repeated[0]}' is given twice")
-    return found
+    return specs
 
 
 def resolve_method(typed: str, data: EvalSet, metric: str | None = None) -> ReplayMethod:
-    """Find out what a typed method means for this set; `metric` serves methods that need one and name none.
+    """Resolve a method spec on a set; `metric` is for methods that need one and name none.
 
     >>> import aliquot
     >>> resolve_method("auto", aliquot.synthetic(items=20, systems=3)).estimator.name
@@ -339,7 +339,7 @@ def _split_chain(typed: str) -> list[Spec]:
 
 
 def _add_metric(spec: Spec, metric: str | None) -> Spec:
-    """Give the common metric to a method that takes one and names none."""
+    """Add the common metric to a method that takes one and names none."""
     if metric is None or spec.name == "auto":
         return spec
     method, implied = find_method(spec.name)
@@ -348,21 +348,21 @@ def _add_metric(spec: Spec, metric: str | None) -> Spec:
     return Spec(spec.name, {**spec.parameters, "metric": metric})
 
 
-def validate_method(plan: ReplayMethod, data: EvalSet) -> None:
-    """Refuse, before any work, a method that lacks on this set what can be seen without running it."""
-    if plan.is_adaptive:
-        check_policy(parse_spec(ALLOCATE.bind(plan.selector.parameters).get("policy", "auto")), budget=1)
+def validate_method(method: ReplayMethod, data: EvalSet) -> None:
+    """Raise an error, before any work, for a method that needs what the set lacks."""
+    if method.is_adaptive:
+        check_policy(parse_spec(ALLOCATE.bind(method.selector.parameters).get("policy", "auto")), budget=1)
         return
-    method, _ = find_method(plan.selector.name)
-    check_needs(data, method)
-    given = bind_parameters(method.name, method.parameters, plan.selector.parameters)
+    entry, _ = find_method(method.selector.name)
+    check_needs(data, entry)
+    parameters = bind_parameters(entry.name, entry.parameters, method.selector.parameters)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
-        if "metric" in method.parameters and ("metric" in given or "metric" in method.needs):
-            metric_scores(data, given.get("metric"))
-        if "metrics" in given:
-            select_metrics(data, given["metrics"])
-        behind = bind_parameters(
-            plan.estimator.name, list_estimators()[plan.estimator.name].parameters, plan.estimator.parameters
+        if "metric" in entry.parameters and ("metric" in parameters or "metric" in entry.needs):
+            metric_scores(data, parameters.get("metric"))
+        if "metrics" in parameters:
+            select_metrics(data, parameters["metrics"])
+        estimator_parameters = bind_parameters(
+            method.estimator.name, list_estimators()[method.estimator.name].parameters, method.estimator.parameters
         )
-        select_proxies(data, behind.get("metrics"))
+        select_proxies(data, estimator_parameters.get("metrics"))

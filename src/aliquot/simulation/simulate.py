@@ -107,17 +107,17 @@ def simulate(
         interval: t, hoeffding or bernstein, for coverage, width and slack.
         value_range: ends of the scale for the last two; by default the least and the greatest score of all items. A
             narrower one is allowed: only its width counts.
-        parity: replay budgets below and above those asked for too, so that parity can be told.
-        crowd: methods may look at so many systems only, drawn anew for every replay; truth and estimates are about the
-            others. Fixed choices are then replayed as often as others.
+        parity: replay budgets below and above those asked for too, so that parity can be computed.
+        crowd: number of systems that methods see, redrawn for each replay; truth and estimates are about the others.
+            Fixed choices are then replayed as often as others.
         seconds_per_item: for judging an item, all its outputs, once; with `hourly` the verdict names the money saved.
         hourly: what an hour of an annotator costs.
-        currency: of that money.
+        currency: the currency of `hourly`.
         seed: same seed, same table, on any number of processes.
         jobs: processes; None for all cores.
         engine: "dask://host:port" for a cluster.
         journal: an output file's name: finished replays are remembered in NAME.part, so that a killed run goes on when
-            it is called again; whoever writes the output takes that file away.
+            it is called again; the caller deletes the journal when the output is written.
         progress: called with the number of finished and of all units of work; True writes a line of text.
 
     >>> import aliquot
@@ -131,10 +131,10 @@ def simulate(
     _validate_interval(interval, value_range)
     money = _compute_money_per_item(seconds_per_item, hourly)
     chosen = None if measures is None else [measure.name for measure in select_measures(measures)]
-    typed = parse_methods(methods)
-    if BASELINE not in typed:
-        typed = [BASELINE, *typed]
-    stages, notes = _build_replay_sets(
+    specs = parse_methods(methods)
+    if BASELINE not in specs:
+        specs = [BASELINE, *specs]
+    replay_sets, notes = _build_replay_sets(
         sets,
         human,
         cost=cost,
@@ -148,18 +148,18 @@ def simulate(
     )
     units = [
         u
-        for at, stage in enumerate(stages)
-        for u in _list_units(at, stage, typed, metric, budgets, repeats, seed, parity=parity)
+        for number, replay_set in enumerate(replay_sets)
+        for u in _list_units(number, replay_set, specs, metric, budgets, repeats, seed, parity=parity)
     ]
-    wanted = None if chosen is None else list(dict.fromkeys([*_add_baselines(chosen), "cost"]))
+    needed = None if chosen is None else list(dict.fromkeys([*_add_baselines(chosen), "cost"]))
     line = make_signature(
         "simulate",
         None,
-        methods=",".join(typed),
+        methods=",".join(specs),
         budgets=_join_values(budgets),
         repeats=repeats,
         metric=metric,
-        human=_join_values(dict.fromkeys(stage.evalset.human for stage in stages)),
+        human=_join_values(dict.fromkeys(replay_set.evalset.human for replay_set in replay_sets)),
         cost=cost,
         unit=None if unit == "item" else unit,
         balance=balance,
@@ -171,10 +171,10 @@ def simulate(
         parity=None if parity else "no",
         crowd=crowd,
         seed=seed,
-        data=",".join(stage.evalset.fingerprint for stage in stages),
+        data=",".join(replay_set.evalset.fingerprint for replay_set in replay_sets),
     )
     with open_journal(Path(journal) if journal is not None else None, line) as memory:
-        _run_units(units, stages, wanted, memory, jobs, engine, resolve_progress(progress, "replaying"))
+        _run_units(units, replay_sets, needed, memory, jobs, engine, resolve_progress(progress, "replaying"))
         cells = [ReplayCell(**cell) for u in units for cell in memory.done[u.key]]
     rows = summarise_methods(cells, BASELINE)
     if chosen is not None:
@@ -212,7 +212,7 @@ def _validate_interval(interval: str, value_range: tuple[float, float] | None) -
 
 
 def _compute_money_per_item(seconds: float | None, hourly: float | None) -> float:
-    """What judging an item costs; NaN where time or money is not given."""
+    """Return what judging an item costs; NaN without time or money."""
     for name, value in (("seconds_per_item", seconds), ("hourly", hourly)):
         if value is not None:
             above(name, value, 0)
@@ -226,15 +226,15 @@ def _add_baselines(measures: Sequence[str]) -> list[str]:
 
 
 def _build_replay_sets(sets: Sequence[EvalSet], human: str | None, **options: Any) -> tuple[list[ReplaySet], list[str]]:
-    stages: list[ReplaySet] = []
+    replay_sets: list[ReplaySet] = []
     notes: list[str] = []
     for evalset in number_duplicates(sets):
-        kept, said = keep_complete(_add_fitted_cost(evalset, options.get("cost")), human)
-        notes += said
-        stages.append(ReplaySet(kept, **options))
-        _validate_replay_set(stages[-1])
-        notes += describe_range(stages[-1])
-    return stages, notes
+        complete, new_notes = keep_complete(_add_fitted_cost(evalset, options.get("cost")), human)
+        notes += new_notes
+        replay_sets.append(ReplaySet(complete, **options))
+        _validate_replay_set(replay_sets[-1])
+        notes += describe_range(replay_sets[-1])
+    return replay_sets, notes
 
 
 def _add_fitted_cost(evalset: EvalSet, cost: str | None) -> EvalSet:
@@ -244,21 +244,21 @@ def _add_fitted_cost(evalset: EvalSet, cost: str | None) -> EvalSet:
     return replace(evalset, items=evalset.items.with_columns(pl.Series(FITTED, fit_item_costs(evalset))))
 
 
-def _validate_replay_set(stage: ReplaySet) -> None:
-    """Tell a bad --cost, --balance, --unit or --crowd before any work."""
-    memory.require_pair_memory(stage.evalset.n_systems)
-    validate_crowd(stage.crowd, stage.evalset)
-    _ = stage.costs
-    if stage.balance is not None:
-        group_codes(stage.evalset, stage.balance)
-    if stage.unit == "document" and stage.evalset.documents is None:
-        raise DataError(f"{stage.evalset.name}: there are no documents; use `unit=item`")
+def _validate_replay_set(replay_set: ReplaySet) -> None:
+    """Raise the errors of `cost`, `balance`, `unit` and `crowd` before any work."""
+    memory.require_pair_memory(replay_set.evalset.n_systems)
+    validate_crowd(replay_set.crowd, replay_set.evalset)
+    _ = replay_set.costs
+    if replay_set.balance is not None:
+        group_codes(replay_set.evalset, replay_set.balance)
+    if replay_set.unit == "document" and replay_set.evalset.documents is None:
+        raise DataError(f"{replay_set.evalset.name}: there are no documents; use `unit=item`")
 
 
 def _list_units(
     number: int,
-    stage: ReplaySet,
-    typed: Sequence[str],
+    replay_set: ReplaySet,
+    specs: Sequence[str],
     metric: str | None,
     budgets: Any,
     repeats: int,
@@ -266,72 +266,77 @@ def _list_units(
     *,
     parity: bool,
 ) -> list[ReplayUnit]:
-    evalset = stage.evalset
-    asked = parse_budgets(budgets, evalset.n_items, cost=stage.cost is not None, of=evalset.name)
-    more = add_parity_points(asked, len(evalset)) if parity else asked
+    evalset = replay_set.evalset
+    points = parse_budgets(budgets, evalset.n_items, cost=replay_set.cost is not None, of=evalset.name)
+    all_points = add_parity_points(points, len(evalset)) if parity else points
     units: list[ReplayUnit] = []
-    for name in typed:
-        plan = resolve_method(name, evalset, metric)
+    for name in specs:
+        method = resolve_method(name, evalset, metric)
         with name_errors(evalset.name, name):
-            validate_method(plan, evalset)
-            _try_once(plan, stage, asked[-1], seed)
-        if plan.is_fixed and stage.crowd is not None:
-            units.append(ReplayUnit(number, evalset.name, plan, tuple(more), repeats, seed))
+            validate_method(method, evalset)
+            _try_once(method, replay_set, points[-1], seed)
+        if method.is_fixed and replay_set.crowd is not None:
+            units.append(ReplayUnit(number, evalset.name, method, tuple(all_points), repeats, seed))
             continue
-        if plan.is_fixed:
-            points = add_dense_points(asked, len(evalset)) if parity and stage.plain else more
-            units.append(ReplayUnit(number, evalset.name, plan, tuple(points), 1, seed))
+        if method.is_fixed:
+            dense = add_dense_points(points, len(evalset)) if parity and replay_set.plain else all_points
+            units.append(ReplayUnit(number, evalset.name, method, tuple(dense), 1, seed))
             continue
-        count = _choose_repeats(name, plan, repeats)
-        if plan.is_adaptive:  # one campaign goes through all budgets
-            units.append(ReplayUnit(number, evalset.name, plan, tuple(more), count, seed))
+        count = _choose_repeats(name, method, repeats)
+        if method.is_adaptive:  # one campaign goes through all budgets
+            units.append(ReplayUnit(number, evalset.name, method, tuple(all_points), count, seed))
             continue
-        for point in more:
-            once = plan.is_design and point.share >= 1.0 and stage.crowd is None  # all items: nothing is left to chance
-            units.append(ReplayUnit(number, evalset.name, plan, (point,), 1 if once else count, seed))
+        for point in all_points:
+            # A design that takes all items leaves nothing to chance.
+            is_certain = method.is_design and point.share >= 1.0 and replay_set.crowd is None
+            units.append(ReplayUnit(number, evalset.name, method, (point,), 1 if is_certain else count, seed))
     return units
 
 
-def _choose_repeats(name: str, plan: ReplayMethod, repeats: int) -> int:
-    """All ratios and parities hang on the baseline, which is quickly replayed; slow methods get a tenth."""
+def _choose_repeats(name: str, method: ReplayMethod, repeats: int) -> int:
+    """Return the number of replays: more for the baseline, which enters all ratios; a tenth for slow methods."""
     if name == BASELINE:
         return max(MIN_BASELINE_REPEATS, repeats)
-    return max(2, repeats // SLOW_REPEAT_DIVISOR) if plan.is_slow else repeats
+    return max(2, repeats // SLOW_REPEAT_DIVISOR) if method.is_slow else repeats
 
 
-def _try_once(plan: ReplayMethod, stage: ReplaySet, point: BudgetPoint, seed: int) -> None:
-    """Replay once what is quickly drawn, so that a slip in a method is told before hours of work, not after."""
-    if plan.is_adaptive:
-        if stage.balance is not None or stage.unit == "document" or stage.crowd is not None:
+def _try_once(method: ReplayMethod, replay_set: ReplaySet, point: BudgetPoint, seed: int) -> None:
+    """Replay a method once, where that is fast, so that its errors are raised before hours of work."""
+    if method.is_adaptive:
+        if replay_set.balance is not None or replay_set.unit == "document" or replay_set.crowd is not None:
             raise OptionError("decides cell by cell; leave out `balance`, `unit=document` and `crowd`")
         list(
             replay_allocation(
-                stage, plan, [BudgetPoint(0.0, 1.0 / stage.scores.size)], np.random.default_rng(seed), watch=False
+                replay_set,
+                method,
+                [BudgetPoint(0.0, 1.0 / replay_set.scores.size)],
+                np.random.default_rng(seed),
+                watch=False,
             )
         )
-    elif plan.is_design:
+    elif method.is_design:
         rng = np.random.default_rng(seed)
-        estimate_outcome(stage, plan, draw_items(stage, plan, point, rng), rng)
-    elif plan.is_slow and (stage.cost is not None or stage.unit == "document"):
+        estimate_outcome(replay_set, method, draw_items(replay_set, method, point, rng), rng)
+    elif method.is_slow and (replay_set.cost is not None or replay_set.unit == "document"):
         raise OptionError("chooses a number of items; use a utility or a design with `cost` or `unit=document`")
-    elif plan.selector.name == "incremental" and stage.balance is not None:
+    elif method.selector.name == "incremental" and replay_set.balance is not None:
         raise OptionError("allocates the budget itself; leave out `balance`, or name its column: incremental:bins=...")
 
 
 def _run_units(
     units: Sequence[ReplayUnit],
-    stages: Sequence[ReplaySet],
+    replay_sets: Sequence[ReplaySet],
     measures: Sequence[str] | None,
     memory: Journal,
     jobs: int | None,
     engine: str | None,
     progress: Progress | None,
 ) -> None:
-    left = [unit for unit in units if unit.key not in memory.done]
-    finished = len(units) - len(left)
+    remaining = [unit for unit in units if unit.key not in memory.done]
+    finished = len(units) - len(remaining)
     if progress is not None:
         progress(finished, len(units))
-    tasks = [(unit, stages[unit.set_number]) for unit in sorted(left, key=_estimate_effort, reverse=True)]
+    tasks = [(unit, replay_sets[unit.set_number]) for unit in sorted(remaining, key=_estimate_effort, reverse=True)]
     for key, cells in run_tasks(partial(_run_task, measures=measures), tasks, jobs=jobs, engine=engine):
         memory.add(key, cells)
         finished += 1
@@ -340,10 +345,10 @@ def _run_units(
 
 
 def _estimate_effort(unit: ReplayUnit) -> float:
-    """Long units first, so that no process waits for the last."""
+    """Return a sorting key: long units run first, so that processes end at about the same time."""
     return unit.repeats * sum(point.share for point in unit.points)
 
 
 def _run_task(task: tuple[ReplayUnit, ReplaySet], measures: Sequence[str] | None) -> tuple[str, list[dict[str, Any]]]:
-    unit, stage = task
-    return unit.key, run_unit(unit, stage, measures)
+    unit, replay_set = task
+    return unit.key, run_unit(unit, replay_set, measures)

@@ -89,21 +89,36 @@ def summarise_methods(cells: Sequence[ReplayCell], baseline: str) -> list[Method
 def _summarise_curve(
     data: str, method: str, measure: SampleMeasure, curve: Curve, random: Curve | None, *, is_random: bool
 ) -> MethodSummary:
-    asked = curve.asked > 0
-    value = float(np.mean(curve.value[asked]))
-    error = _combine_errors(curve.error[asked])
+    is_asked = curve.asked > 0
+    value = float(np.mean(curve.value[is_asked]))
+    error = _combine_errors(curve.error[is_asked])
     if random is None:
-        nothing = float("nan")
+        undefined = float("nan")
         return MethodSummary(
-            data, method, measure.name, value, error, nothing, nothing, nothing, nothing, 0, nothing, "unclear"
+            data,
+            method,
+            measure.name,
+            value,
+            error,
+            undefined,
+            undefined,
+            undefined,
+            undefined,
+            0,
+            undefined,
+            "unclear",
         )
-    base = random.value[random.asked > 0]
-    ratio = np.divide(curve.value[asked], base, out=np.full(len(base), np.nan), where=np.abs(base) > 0)
-    found, spread, by_cost = _compute_parities(measure, curve, random, is_random=is_random and measure.baseline is None)
-    gap = value - float(base.mean())
+    baseline = random.value[random.asked > 0]
+    ratio = np.divide(curve.value[is_asked], baseline, out=np.full(len(baseline), np.nan), where=np.abs(baseline) > 0)
+    parity, spread, by_cost = _compute_parities(
+        measure, curve, random, is_random=is_random and measure.baseline is None
+    )
+    difference = value - float(baseline.mean())
     # Sums of costs in another order differ in their last digits; where nothing varies that is no difference.
-    sure = max(_compute_half_width(curve, random), _ROUNDING * abs(value))
-    gain = _judge_gain(gap if measure.better == "higher" else -gap, sure, measure, is_random=is_random)
+    half_width = max(_compute_half_width(curve, random), _ROUNDING * abs(value))
+    gain = _judge_gain(
+        difference if measure.better == "higher" else -difference, half_width, measure, is_random=is_random
+    )
     return MethodSummary(
         data,
         method,
@@ -111,10 +126,10 @@ def _summarise_curve(
         value,
         error,
         float(ratio.mean()),
-        found.value,
+        parity.value,
         spread,
-        found.reached,
-        found.missed,
+        parity.reached,
+        parity.missed,
         by_cost,
         gain,
     )
@@ -128,9 +143,9 @@ def _compute_half_width(curve: Curve, random: Curve) -> float:
     """Half width of the interval of the difference of two means over budgets: t by Welch's degrees of freedom."""
     variances, freedom = [], []
     for line in (curve, random):
-        asked = line.asked > 0
-        variances.append(line.error[asked] ** 2 / asked.sum() ** 2)
-        freedom.append(np.maximum(line.repeats[asked] - 1.0, 1.0))
+        is_asked = line.asked > 0
+        variances.append(line.error[is_asked] ** 2 / is_asked.sum() ** 2)
+        freedom.append(np.maximum(line.repeats[is_asked] - 1.0, 1.0))
     each, degrees = np.concatenate(variances), np.concatenate(freedom)
     total = float(each.sum())
     if not total > 0:
@@ -138,29 +153,33 @@ def _compute_half_width(curve: Curve, random: Curve) -> float:
     return float(stdtrit(total**2 / float((each**2 / degrees).sum()), _QUANTILE) * np.sqrt(total))
 
 
-def _judge_gain(gap: float, sure: float, measure: SampleMeasure, *, is_random: bool) -> str:
-    if measure.better == "neither" or (is_random and measure.baseline is None) or not np.isfinite(gap + sure):
+def _judge_gain(difference: float, half_width: float, measure: SampleMeasure, *, is_random: bool) -> str:
+    if (
+        measure.better == "neither"
+        or (is_random and measure.baseline is None)
+        or not np.isfinite(difference + half_width)
+    ):
         return "unclear"
-    return "unclear" if abs(gap) <= sure else "better" if gap > 0 else "worse"
+    return "unclear" if abs(difference) <= half_width else "better" if difference > 0 else "worse"
 
 
 def _compute_parities(
     measure: SampleMeasure, curve: Curve, random: Curve, *, is_random: bool
 ) -> tuple[Parity, float, float]:
     """Parity by budget, its Monte Carlo error, and parity by what was spent."""
-    nothing = float("nan")
+    undefined = float("nan")
     if measure.better == "neither" or measure.name == "cost":
-        return Parity(nothing, nothing, 0), nothing, nothing
+        return Parity(undefined, undefined, 0), undefined, undefined
     if is_random:
         return Parity(1.0, 1.0, 0), 0.0, 1.0
     sign = 1.0 if measure.better == "higher" else -1.0
-    asked = random.asked > 0
-    targets, budgets = sign * random.value[asked], random.share[asked]
+    is_asked = random.asked > 0
+    targets, budgets = sign * random.value[is_asked], random.share[is_asked]
     between = not curve.complete
-    found = compute_parity(find_first_crossings(curve.share, sign * curve.value, targets, between=between), budgets)
+    parity = compute_parity(find_first_crossings(curve.share, sign * curve.value, targets, between=between), budgets)
     order = np.argsort(curve.spent, kind="stable")[: np.isfinite(curve.spent).sum()]
     spent = compute_parity(
-        find_first_crossings(curve.spent[order], sign * curve.value[order], targets), random.spent[asked]
+        find_first_crossings(curve.spent[order], sign * curve.value[order], targets), random.spent[is_asked]
     )
     rng = np.random.default_rng(0)
     draws = [
@@ -168,15 +187,15 @@ def _compute_parities(
             find_first_crossings(
                 curve.share,
                 sign * curve.value + curve.error * rng.normal(size=len(curve.value)),
-                targets + random.error[asked] * rng.normal(size=len(targets)),
+                targets + random.error[is_asked] * rng.normal(size=len(targets)),
                 between=between,
             ),
             budgets,
         ).reached
         for _ in range(PARITY_DRAWS)
     ]
-    known = np.array(draws)[np.isfinite(draws)]
-    return found, float(known.std()) if len(known) > 1 else nothing, spent.value
+    finite = np.array(draws)[np.isfinite(draws)]
+    return parity, float(finite.std()) if len(finite) > 1 else undefined, spent.value
 
 
 def _average_sets(rows: list[MethodSummary]) -> list[MethodSummary]:

@@ -47,16 +47,16 @@ class ReplayUnit:
 
     set_number: int
     data: str
-    plan: ReplayMethod
+    method: ReplayMethod
     points: tuple[BudgetPoint, ...]
     repeats: int
     seed: int
 
     @property
     def key(self) -> str:
-        """The name under which a finished unit is remembered."""
+        """Name of the unit in the journal."""
         shares = ",".join(f"{point.share:.9g}" for point in self.points)
-        return f"{self.data}|{self.plan.typed}|{shares}"
+        return f"{self.data}|{self.method.typed}|{shares}"
 
 
 @dataclass(frozen=True)
@@ -78,78 +78,88 @@ class ReplayCell:
     repeats: int
 
 
-def run_unit(unit: ReplayUnit, stage: ReplaySet, measures: Sequence[str] | None) -> list[dict[str, Any]]:
-    """Run all replays of a unit and give its cells as plain values."""
-    wanted = select_measures(measures)
+def run_unit(unit: ReplayUnit, replay_set: ReplaySet, measures: Sequence[str] | None) -> list[dict[str, Any]]:
+    """Run all replays of a unit; return its cells as dictionaries."""
+    selected = select_measures(measures)
     cells: list[ReplayCell] = []
     with (
         threadpool_limits(limits=1),  # small matrices: threads cost more than they give, and processes do the rest
-        name_errors(unit.data, unit.plan.typed),
+        name_errors(unit.data, unit.method.typed),
     ):
-        if stage.crowd is not None:
-            return [vars(cell) for cell in _build_crowd_cells(unit, stage, wanted)]
-        order = _draw_fixed_order(unit, stage) if unit.plan.is_fixed and stage.plain else None
-        watch = any(measure.watched for measure in wanted)
+        if replay_set.crowd is not None:
+            return [vars(cell) for cell in _build_crowd_cells(unit, replay_set, selected)]
+        order = _draw_fixed_order(unit, replay_set) if unit.method.is_fixed and replay_set.plain else None
+        watch = any(measure.watched for measure in selected)
         for point, outcomes in (
-            _run_campaigns(unit, stage, watch) if unit.plan.is_adaptive else _run_replays(unit, stage, order)
+            _run_campaigns(unit, replay_set, watch)
+            if unit.method.is_adaptive
+            else _run_replays(unit, replay_set, order)
         ):
-            cells += _build_cells(unit, point, [o for o in outcomes if o is not None], stage, wanted)
-        cells = _refine_cells(cells, unit, stage, order, wanted)
+            cells += _build_cells(unit, point, [o for o in outcomes if o is not None], replay_set, selected)
+        cells = _refine_cells(cells, unit, replay_set, order, selected)
     return [vars(cell) for cell in cells]
 
 
 @contextmanager
 def name_errors(data: str, method: str) -> Iterator[None]:
-    """Say on which set and with which method something went wrong."""
+    """Prefix errors with the method and the set."""
     try:
         yield
     except AliquotError as error:
         raise type(error)(f"method '{method}' on {data}: {str(error).removeprefix(f'{data}: ')}") from error
 
 
-def _draw_fixed_order(unit: ReplayUnit, stage: ReplaySet) -> ChosenRows:
-    """The order in which a fixed method takes all items."""
+def _draw_fixed_order(unit: ReplayUnit, replay_set: ReplaySet) -> ChosenRows:
+    """Return all items in the order of a fixed method."""
     everything = BudgetPoint(1.0, 1.0)
-    return draw_items(stage, unit.plan, everything, _make_generator(unit, stage, everything, 0))
+    return draw_items(replay_set, unit.method, everything, _make_generator(unit, replay_set, everything, 0))
 
 
 def _run_replays(
-    unit: ReplayUnit, stage: ReplaySet, order: ChosenRows | None
+    unit: ReplayUnit, replay_set: ReplaySet, order: ChosenRows | None
 ) -> list[tuple[BudgetPoint, list[Outcome | None]]]:
     if order is not None:
-        n = stage.evalset.n_items
+        n = replay_set.evalset.n_items
         return [
             (
                 point,
                 [
                     estimate_outcome(
-                        stage,
-                        unit.plan,
+                        replay_set,
+                        unit.method,
                         _take_first(order, max(MIN_ITEMS, round(point.share * n))),
-                        _make_generator(unit, stage, point, 0),
+                        _make_generator(unit, replay_set, point, 0),
                     )
                 ],
             )
             for point in unit.points
         ]
-    found = []
+    results = []
     for point in unit.points:
         outcomes = []
         for repeat in range(unit.repeats):
-            rng = _make_generator(unit, stage, point, repeat)
-            outcomes.append(estimate_outcome(stage, unit.plan, draw_items(stage, unit.plan, point, rng), rng))
-        found.append((point, outcomes))
-    return found
+            rng = _make_generator(unit, replay_set, point, repeat)
+            outcomes.append(
+                estimate_outcome(replay_set, unit.method, draw_items(replay_set, unit.method, point, rng), rng)
+            )
+        results.append((point, outcomes))
+    return results
 
 
-def _run_campaigns(unit: ReplayUnit, stage: ReplaySet, watch: bool) -> list[tuple[BudgetPoint, list[Outcome | None]]]:
-    """Adaptive campaigns, each run once through all budgets."""
+def _run_campaigns(
+    unit: ReplayUnit, replay_set: ReplaySet, watch: bool
+) -> list[tuple[BudgetPoint, list[Outcome | None]]]:
+    """Run adaptive campaigns, each once through all budgets."""
     first = unit.points[0]
     runs = [
-        list(replay_allocation(stage, unit.plan, unit.points, _make_generator(unit, stage, first, repeat), watch=watch))
+        list(
+            replay_allocation(
+                replay_set, unit.method, unit.points, _make_generator(unit, replay_set, first, repeat), watch=watch
+            )
+        )
         for repeat in range(unit.repeats)
     ]
-    return [(point, [run[at] for run in runs]) for at, point in enumerate(unit.points)]
+    return [(point, [run[position] for run in runs]) for position, point in enumerate(unit.points)]
 
 
 _SPA = "spa"
@@ -159,7 +169,11 @@ _EXPECTATION_STREAM = 1 << 31  # no number of a repeat
 
 
 def _refine_cells(
-    cells: list[ReplayCell], unit: ReplayUnit, stage: ReplaySet, order: ChosenRows | None, measures: list[SampleMeasure]
+    cells: list[ReplayCell],
+    unit: ReplayUnit,
+    replay_set: ReplaySet,
+    order: ChosenRows | None,
+    measures: list[SampleMeasure],
 ) -> list[ReplayCell]:
     """Curves as eq. 12 of Zouhar et al. 2025 needs them, where the analytic test and plain means make them cheap.
 
@@ -167,117 +181,123 @@ def _refine_cells(
     into a large one of the parity: it is the mean over so many samples that its error is 0.0003. For a fixed order
     every prefix is looked at, from one item on, and not a grid only.
     """
-    if not stage.plain or stage.test != "analytic" or not stage.matching or unit.plan.estimator.name != "mean":
+    if (
+        not replay_set.plain
+        or replay_set.test != "analytic"
+        or not replay_set.matching
+        or unit.method.estimator.name != "mean"
+    ):
         return cells
-    if unit.plan.typed == BASELINE:
+    if unit.method.typed == BASELINE:
         return [
-            _compute_expected_spa(cell, unit, stage) if cell.measure == _SPA and cell.asked else cell for cell in cells
+            _compute_expected_spa(cell, unit, replay_set) if cell.measure == _SPA and cell.asked else cell
+            for cell in cells
         ]
     if order is None or all(point.asked for point in unit.points):
         return cells
-    scores, n = stage.scores[order.rows], stage.evalset.n_items
+    scores, n = replay_set.scores[order.rows], replay_set.evalset.n_items
     means = np.cumsum(scores, axis=0) / np.arange(1, n + 1)[:, None]
-    nothing = np.full((n, 0), np.nan)
-    prefixes = Outcomes(means, nothing, nothing, nothing, np.zeros((n, 0), dtype=np.int64), nothing)
-    more = []
+    empty = np.full((n, 0), np.nan)
+    prefixes = Outcomes(means, empty, empty, empty, np.zeros((n, 0), dtype=np.int64), empty)
+    added = []
     for measure in measures:
         if measure.name in _EVERY_PREFIX:
             is_spa = measure.name == _SPA
-            curve = prefix_spa(scores, stage.truth.p) if is_spa else measure.function(prefixes, stage.truth)
-            taken = {round(cell.items) for cell in cells if cell.measure == measure.name}
-            more += [
+            curve = prefix_spa(scores, replay_set.truth.p) if is_spa else measure.function(prefixes, replay_set.truth)
+            existing = {round(cell.items) for cell in cells if cell.measure == measure.name}
+            added += [
                 ReplayCell(
-                    unit.data, unit.plan.typed, k / n, k / n, False, measure.name, float(value), 0.0, float(k), 1
+                    unit.data, unit.method.typed, k / n, k / n, False, measure.name, float(value), 0.0, float(k), 1
                 )
                 for k, value in enumerate(curve, start=1)
-                if k not in taken
+                if k not in existing
             ]
-    return cells + more
+    return cells + added
 
 
-def _compute_expected_spa(cell: ReplayCell, unit: ReplayUnit, stage: ReplaySet) -> ReplayCell:
+def _compute_expected_spa(cell: ReplayCell, unit: ReplayUnit, replay_set: ReplaySet) -> ReplayCell:
     point = BudgetPoint(cell.budget, cell.share)
-    items = max(MIN_ITEMS, round(cell.share * stage.evalset.n_items))
-    found = random_spa(
-        stage.scores, items, np.random.default_rng([*_derive_seeds(unit, stage, point), _EXPECTATION_STREAM])
+    items = max(MIN_ITEMS, round(cell.share * replay_set.evalset.n_items))
+    expected = random_spa(
+        replay_set.scores, items, np.random.default_rng([*_derive_seeds(unit, replay_set, point), _EXPECTATION_STREAM])
     )
-    return replace(cell, value=found.value, error=found.error, repeats=found.draws)
+    return replace(cell, value=expected.value, error=expected.error, repeats=expected.draws)
 
 
 def _take_first(order: ChosenRows, n: int) -> ChosenRows:
-    """The first n items of an ordering."""
+    """Return the first n items of an ordering."""
     return ChosenRows(order.rows[:n], weight=None if order.weight is None else order.weight[:n], details=order.details)
 
 
-def _make_generator(unit: ReplayUnit, stage: ReplaySet, point: BudgetPoint, repeat: int) -> np.random.Generator:
-    return np.random.default_rng([*_derive_seeds(unit, stage, point), repeat])
+def _make_generator(unit: ReplayUnit, replay_set: ReplaySet, point: BudgetPoint, repeat: int) -> np.random.Generator:
+    return np.random.default_rng([*_derive_seeds(unit, replay_set, point), repeat])
 
 
-def _derive_seeds(unit: ReplayUnit, stage: ReplaySet, point: BudgetPoint) -> list[int]:
-    return derive_replay_seeds(unit.seed, stage.evalset, unit.plan, point.share)
+def _derive_seeds(unit: ReplayUnit, replay_set: ReplaySet, point: BudgetPoint) -> list[int]:
+    return derive_replay_seeds(unit.seed, replay_set.evalset, unit.method, point.share)
 
 
 def _build_cells(
-    unit: ReplayUnit, point: BudgetPoint, outcomes: list[Outcome], stage: ReplaySet, measures: list[SampleMeasure]
+    unit: ReplayUnit, point: BudgetPoint, outcomes: list[Outcome], replay_set: ReplaySet, measures: list[SampleMeasure]
 ) -> list[ReplayCell]:
     if not outcomes:
         empty = np.full(1, np.nan)
         values = {measure.name: empty for measure in measures}
     else:
         together = stack_outcomes(outcomes)
-        values = {measure.name: measure.function(together, stage.truth) for measure in measures}
+        values = {measure.name: measure.function(together, replay_set.truth) for measure in measures}
     items = float(np.mean([o.items for o in outcomes])) if outcomes else 0.0
     return [
         ReplayCell(
             unit.data,
-            unit.plan.typed,
+            unit.method.typed,
             point.written,
             point.share,
             point.asked,
             name,
-            *_compute_mean_and_error(found, unit),
+            *_compute_mean_and_error(values_of_measure, unit),
             items,
-            int(np.isfinite(found).sum()),
+            int(np.isfinite(values_of_measure).sum()),
         )
-        for name, found in values.items()
+        for name, values_of_measure in values.items()
     ]
 
 
-def _build_crowd_cells(unit: ReplayUnit, stage: ReplaySet, measures: list[SampleMeasure]) -> list[ReplayCell]:
-    """Cells of replays that each have a crowd, and so systems and a truth, of their own."""
-    fresh = [_derive_seeds(unit, stage, point) for point in unit.points]
+def _build_crowd_cells(unit: ReplayUnit, replay_set: ReplaySet, measures: list[SampleMeasure]) -> list[ReplayCell]:
+    """Return the cells of replays with a crowd: each replay has other systems and another truth."""
+    seeds = [_derive_seeds(unit, replay_set, point) for point in unit.points]
     values: list[dict[str, list[FloatArray]]] = [{m.name: [] for m in measures} for _ in unit.points]
     items: list[list[int]] = [[] for _ in unit.points]
-    for _, rest, outcomes in run_crowd_replays(stage, unit.plan, unit.points, unit.repeats, unit.seed, fresh):
-        for at, found in enumerate(outcomes):
-            items[at] += [] if found is None else [found.items]
-            for name, value in compute_measures(found, rest, measures).items():
-                values[at][name].append(value)
+    for _, others, outcomes in run_crowd_replays(replay_set, unit.method, unit.points, unit.repeats, unit.seed, seeds):
+        for index, found in enumerate(outcomes):
+            items[index] += [] if found is None else [found.items]
+            for name, value in compute_measures(found, others, measures).items():
+                values[index][name].append(value)
     return [
         ReplayCell(
             unit.data,
-            unit.plan.typed,
+            unit.method.typed,
             point.written,
             point.share,
             point.asked,
             name,
             *_compute_mean_and_error(np.concatenate(found), unit),
-            float(np.mean(items[at])) if items[at] else 0.0,
+            float(np.mean(items[index])) if items[index] else 0.0,
             int(np.isfinite(np.concatenate(found)).sum()),
         )
-        for at, point in enumerate(unit.points)
-        for name, found in values[at].items()
+        for index, point in enumerate(unit.points)
+        for name, found in values[index].items()
     ]
 
 
 def _compute_mean_and_error(values: FloatArray, unit: ReplayUnit) -> tuple[float, float]:
-    """Mean and its standard error over replays; a fixed choice has none (0: nothing was drawn by chance)."""
-    known = values[np.isfinite(values)]
-    if not len(known):
+    """Return the mean over replays and its standard error, which is 0 for a fixed choice."""
+    finite = values[np.isfinite(values)]
+    if not len(finite):
         return float("nan"), float("nan")
-    if len(known) == 1:
-        return float(known[0]), 0.0 if unit.repeats == 1 else float("nan")
-    return float(known.mean()), float(known.std(ddof=1) / np.sqrt(len(known)))
+    if len(finite) == 1:
+        return float(finite[0]), 0.0 if unit.repeats == 1 else float("nan")
+    return float(finite.mean()), float(finite.std(ddof=1) / np.sqrt(len(finite)))
 
 
 # -- An artificial crowd: utilities from the outputs of a few systems, truth and estimates about the others ----------
@@ -288,32 +308,32 @@ MIN_CROWD_COVERAGE = 0.5
 
 
 def validate_crowd(crowd: int | None, evalset: EvalSet) -> None:
-    """Refuse a crowd that leaves no two systems to compare, or that cannot be found."""
+    """Raise OptionError for a crowd that leaves fewer than two systems, or exceeds the usable ones."""
     if crowd is None:
         return
     if not 1 <= crowd <= evalset.n_systems - 2:
         raise OptionError(
             f"{evalset.name}: a crowd of {crowd} of its {evalset.n_systems} systems; leave at least two to evaluate"
         )
-    known = len(list_crowd_systems(evalset))
-    if crowd > known:
-        raise OptionError(f"{evalset.name}: a crowd of {crowd}, but only {known} systems have outputs and metrics")
+    available = len(list_crowd_systems(evalset))
+    if crowd > available:
+        raise OptionError(f"{evalset.name}: a crowd of {crowd}, but only {available} systems have outputs and metrics")
 
 
 def list_crowd_systems(evalset: EvalSet) -> list[int]:
-    """Systems that a crowd may be drawn from: those with the outputs and some metric of at least half of the items."""
-    there = np.ones(evalset.n_systems, dtype=np.bool_)
+    """Return the systems with outputs, and some metric, for at least half of the items."""
+    is_available = np.ones(evalset.n_systems, dtype=np.bool_)
     if evalset.metrics:
         covered = [np.isfinite(evalset.scores[name]).mean(axis=0) >= MIN_CROWD_COVERAGE for name in evalset.metrics]
-        there &= np.any(covered, axis=0)
+        is_available &= np.any(covered, axis=0)
     if evalset.outputs is not None:
         missing = [evalset.outputs[system].null_count() for system in evalset.systems]
-        there &= np.array(missing) <= MIN_CROWD_COVERAGE * evalset.n_items
-    return np.flatnonzero(there).tolist()
+        is_available &= np.array(missing) <= MIN_CROWD_COVERAGE * evalset.n_items
+    return np.flatnonzero(is_available).tolist()
 
 
 def draw_crowd(evalset: EvalSet, size: int, seed: int, repeat: int) -> list[str]:
-    """The crowd of a replay: systems at random.
+    """Draw the systems of a replay's crowd.
 
     >>> import aliquot
     >>> data = aliquot.synthetic(items=5, systems=6)
@@ -322,79 +342,79 @@ def draw_crowd(evalset: EvalSet, size: int, seed: int, repeat: int) -> list[str]
     """
     rng = np.random.default_rng([seed, _CROWD_STREAM, int(evalset.fingerprint, 16), repeat])
     chosen = rng.choice(list_crowd_systems(evalset), size, replace=False)
-    return [evalset.systems[at] for at in sorted(chosen.tolist())]
+    return [evalset.systems[column] for column in sorted(chosen.tolist())]
 
 
-def exclude_crowd(stage: ReplaySet, crowd: Sequence[str]) -> ReplaySet:
-    """The stage without the crowd: what is estimated, and what is true of it."""
+def exclude_crowd(replay_set: ReplaySet, crowd: Sequence[str]) -> ReplaySet:
+    """Return the set without the systems of the crowd."""
     return ReplaySet(
-        stage.evalset.drop(systems=list(crowd)),
-        stage.cost,
-        stage.unit,
-        stage.balance,
-        stage.matching,
-        stage.test,
-        stage.level,
-        interval=stage.interval,
-        value_range=stage.value_range,
+        replay_set.evalset.drop(systems=list(crowd)),
+        replay_set.cost,
+        replay_set.unit,
+        replay_set.balance,
+        replay_set.matching,
+        replay_set.test,
+        replay_set.level,
+        interval=replay_set.interval,
+        value_range=replay_set.value_range,
     )
 
 
 def run_crowd_replays(
-    stage: ReplaySet,
-    plan: ReplayMethod,
+    replay_set: ReplaySet,
+    method: ReplayMethod,
     points: Sequence[BudgetPoint],
     repeats: int,
     seed: int,
-    fresh: Sequence[Sequence[int]],
+    seeds: Sequence[Sequence[int]],
 ) -> Iterator[tuple[int, ReplaySet, list[Outcome | None]]]:
-    """Give, for each replay, its number, the stage of the others, and an outcome for each budget.
+    """Yield, for each replay, its number, the set of the other systems, and an outcome for each budget.
 
-    `fresh` holds, for each budget, the numbers that seed its draws.
+    `seeds` holds, for each budget, the numbers that seed its draws.
     """
     for repeat in range(repeats):
-        crowd = draw_crowd(stage.evalset, stage.crowd or 0, seed, repeat)
-        rest = exclude_crowd(stage, crowd)
-        found: list[Outcome | None] = []
+        crowd = draw_crowd(replay_set.evalset, replay_set.crowd or 0, seed, repeat)
+        others = exclude_crowd(replay_set, crowd)
+        outcomes: list[Outcome | None] = []
         order = None
-        for point, numbers in zip(points, fresh, strict=True):
+        for point, numbers in zip(points, seeds, strict=True):
             rng = np.random.default_rng([*numbers, repeat])
-            if plan.is_fixed and stage.plain:
-                order = order or _choose_by_crowd(stage, plan, 1.0, crowd, rng)
-                n = max(MIN_ITEMS, round(point.share * stage.evalset.n_items))
+            if method.is_fixed and replay_set.plain:
+                order = order or _choose_by_crowd(replay_set, method, 1.0, crowd, rng)
+                n = max(MIN_ITEMS, round(point.share * replay_set.evalset.n_items))
                 chosen = ChosenRows(order.rows[:n], details=order.details)
             else:
-                chosen = _choose_by_crowd(stage, plan, point.share, crowd, rng)
-            found.append(estimate_outcome(rest, plan, chosen, rng))
-        yield repeat, rest, found
+                chosen = _choose_by_crowd(replay_set, method, point.share, crowd, rng)
+            outcomes.append(estimate_outcome(others, method, chosen, rng))
+        yield repeat, others, outcomes
 
 
 def _choose_by_crowd(
-    stage: ReplaySet, plan: ReplayMethod, share: float, crowd: Sequence[str], rng: np.random.Generator
+    replay_set: ReplaySet, method: ReplayMethod, share: float, crowd: Sequence[str], rng: np.random.Generator
 ) -> ChosenRows:
-    """Let the method choose by the crowd's outputs and scores alone."""
-    n = stage.evalset.n_items
-    least = max(share, MIN_ITEMS / n) if stage.plain else share
+    """Select items by the method from the outputs and scores of the crowd only."""
+    n = replay_set.evalset.n_items
+    min_share = max(share, MIN_ITEMS / n) if replay_set.plain else share
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
-        budget = resolve_budget(f"{100 * min(least, 1.0):.12g}%", n, stage.costs)
+        budget = resolve_budget(f"{100 * min(min_share, 1.0):.12g}%", n, replay_set.costs)
         task = build_task(
-            stage.evalset,
-            plan.selector,
+            replay_set.evalset,
+            method.selector,
             budget,
-            stage.costs,
-            balance=stage.balance,
-            unit=stage.unit,
+            replay_set.costs,
+            balance=replay_set.balance,
+            unit=replay_set.unit,
             crowd=crowd,
             seed=rng,
         )
-        return choose_rows(task, matching=stage.matching)
+        return choose_rows(task, matching=replay_set.matching)
 
 
 def compute_measures(
-    found: Outcome | None, rest: ReplaySet, measures: Sequence[SampleMeasure]
+    outcome: Outcome | None, others: ReplaySet, measures: Sequence[SampleMeasure]
 ) -> dict[str, FloatArray]:
-    """Every measure of one replay against the truth about its own systems."""
-    if found is None:
+    """Return each measure of one replay against the truth of its systems."""
+    if outcome is None:
         return {measure.name: np.full(1, np.nan) for measure in measures}
-    return {measure.name: measure.function(stack_outcomes([found]), rest.truth) for measure in measures}
+    return {measure.name: measure.function(stack_outcomes([outcome]), others.truth) for measure in measures}
