@@ -108,7 +108,7 @@ def published_runs(data: EvalSet, repeats: int) -> dict[str, list[Measured]]:
 
 def stopping_run(data: EvalSet, policy: str, seed: int) -> dict[str, float]:
     """Cells until the best system is decided, as a share of all; whether it is, and whether that is wrong."""
-    run = run_until_decided(data, data.human_score(), seed, {"question": "best", "policy": policy}, looks=0.02)
+    run = run_until_decided(data, data.human_score(), seed, {"question": "best", "policy": policy}, step=0.02)
     return {"decided": float(run.decided), "cells": run.cells / data.human_score().size, "wrong": float(not run.right)}
 
 
@@ -116,7 +116,7 @@ def null_run(data: EvalSet, question: str, seed: int, *, most: float) -> dict[st
     """Equal systems: each item's scores, shuffled over systems, centred. Any decided pair, any named best is wrong."""
     scores = np.random.default_rng([seed, 7]).permuted(data.human_score(), axis=1)
     scores = scores - scores.mean(axis=0)
-    run = run_until_decided(data, scores, seed, {"question": question}, most=most, looks=0.05)
+    run = run_until_decided(data, scores, seed, {"question": question}, max_share=most, step=0.05)
     return {"wrong": float(run.decided if question == "best" else not run.right)}
 
 
