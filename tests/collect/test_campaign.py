@@ -279,13 +279,13 @@ def test_changes_that_wait_share_a_commit(make):
     """While one transaction is held up, others gather, and all are answered."""
     campaign = make()
     commits = []
-    whole = campaign.store._commit
+    whole = campaign.store._commit_batch
 
     def counted(batch):
         commits.append(len(batch))
         whole(batch)
 
-    campaign.store._commit = counted
+    campaign.store._commit_batch = counted
     waiting = threading.Event()
     first = campaign.store.submit(lambda _: waiting.wait(60))
     futures = [campaign.store.submit(lambda _, n=n: n) for n in range(20)]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.collect import planting
-from aliquot.collect.checks import AnnotatorCard, annotator_cards, damaged
+from aliquot.collect.checks import AnnotatorCard, annotator_cards, damage_text
 from aliquot.collect.protocols import Checks, Gold
 from aliquot.collect.records import nearest_expected
 from aliquot.core.judgments import Judgments
@@ -25,7 +25,7 @@ WORDS = st.lists(st.sampled_from(["cat", "dog", "看", "书", "naïve", "😀", 
 @given(WORDS, WORDS, st.integers(0, 99))
 def test_a_run_of_words_is_replaced_and_the_ends_stay(words, other, seed):
     text, donor = " ".join(words), " ".join(other)
-    found = damaged(text, donor, np.random.default_rng(seed))
+    found = damage_text(text, donor, np.random.default_rng(seed))
     if found is None:
         return
     assert found != text
@@ -42,13 +42,13 @@ def test_a_run_of_words_is_replaced_and_the_ends_stay(words, other, seed):
 @pytest.mark.parametrize(("words", "replaced"), [(1, 1), (2, 2), (5, 2), (6, 3), (9, 4), (16, 5), (20, 5), (40, 10)])
 def test_as_many_words_as_wmt_replaces(words, replaced):
     text, donor = " ".join(f"a{at}" for at in range(words)), " ".join(f"b{at}" for at in range(60))
-    found = damaged(text, donor, np.random.default_rng(0))
+    found = damage_text(text, donor, np.random.default_rng(0))
     assert found is not None
     assert sum(word.startswith("b") for word in found.split()) == replaced
 
 
 def test_scripts_without_spaces_are_damaged_by_characters():
-    found = damaged("今天天气很好我们去公园", "他买了三本书和一支笔", np.random.default_rng(1))
+    found = damage_text("今天天气很好我们去公园", "他买了三本书和一支笔", np.random.default_rng(1))
     assert found is not None
     assert found[0] == "今"
     assert found[-1] == "园"
@@ -56,8 +56,8 @@ def test_scripts_without_spaces_are_damaged_by_characters():
 
 
 def test_nothing_to_replace_is_told():
-    assert damaged("", "other words", np.random.default_rng(0)) is None
-    assert damaged("same", "same", np.random.default_rng(0)) is None
+    assert damage_text("", "other words", np.random.default_rng(0)) is None
+    assert damage_text("same", "same", np.random.default_rng(0)) is None
 
 
 def rows(
@@ -201,18 +201,18 @@ def test_the_nearest_right_answer_by_hand(value, expected):
 )
 def test_shares_of_checks_by_hand(drawn, kind, monkeypatch):
     """A quarter damaged, an eighth repeated, then a fifth of known outputs; the rest is work."""
-    monkeypatch.setattr(planting, "_copy", lambda *_, damage: "damaged" if damage else "repeat")
-    monkeypatch.setattr(planting, "_known", lambda *_: "gold")
+    monkeypatch.setattr(planting, "_copy_cell", lambda *_, damage: "damaged" if damage else "repeat")
+    monkeypatch.setattr(planting, "_plant_gold", lambda *_: "gold")
 
     class Draw:
         def random(self) -> float:
             return float(drawn)
 
     checks = Checks(damaged=0.25, repeats=0.125, gold=(Gold(0, "A", 1, 2),))
-    assert planting._choice(None, None, "x", checks, Draw()) == kind  # type: ignore[arg-type]
+    assert planting._choose_check(None, None, "x", checks, Draw()) == kind  # type: ignore[arg-type]
     if kind == "gold":
         without = Checks(damaged=0.25, repeats=0.125)
-        assert planting._choice(None, None, "x", without, Draw()) is None  # type: ignore[arg-type]
+        assert planting._choose_check(None, None, "x", without, Draw()) is None  # type: ignore[arg-type]
 
 
 def test_careful_annotators_are_seldom_told_to_pause_and_careless_ones_often():

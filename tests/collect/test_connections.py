@@ -132,10 +132,10 @@ def report_protocol(_place: str, listening: socket.socket) -> None:
 def test_answers_of_several_processes_leave_at_once(monkeypatch: pytest.MonkeyPatch):
     import multiprocessing
 
-    monkeypatch.setattr(workers, "_serve", report_protocol)
+    monkeypatch.setattr(workers, "_serve_in_process", report_protocol)
     with server.listen("127.0.0.1", 0) as listening:
         listening.listen()
-        worker = workers._start(multiprocessing.get_context("spawn"), "", listening)
+        worker = workers._start_process(multiprocessing.get_context("spawn"), "", listening)
         with closing(client(listening.getsockname()[1])) as asking:
             assert answer(asking) == b"1"
         worker.join(60)

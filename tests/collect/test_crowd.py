@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.collect.crowd import OUTCOMES, code_for, payments, visit
+from aliquot.collect.crowd import OUTCOMES, code_for, compute_payments, read_visit
 from aliquot.errors import AliquotError
 
 MTURK = {"workerId": "A1B2", "assignmentId": "3XY", "hitId": "H9", "turkSubmitTo": "https://workersandbox.mturk.com"}
 
 
 def test_mturk_posts_to_mturk_only():
-    came = visit("mturk", MTURK)
+    came = read_visit("mturk", MTURK)
     assert came is not None
     assert came.submit_to == "https://workersandbox.mturk.com/mturk/externalSubmit"
     assert (came.worker, came.session, came.study) == ("A1B2", "3XY", "H9")
@@ -25,31 +25,31 @@ def test_mturk_posts_to_mturk_only():
         "",
     ):
         with pytest.raises(AliquotError, match="not MTurk"):
-            visit("mturk", {**MTURK, "turkSubmitTo": target})
+            read_visit("mturk", {**MTURK, "turkSubmitTo": target})
     for target in ("https://[::1", "https://[www.mturk.com]", "https://a\u2100b/"):
         with pytest.raises(AliquotError, match="malformed"):
-            visit("mturk", {**MTURK, "turkSubmitTo": target})
+            read_visit("mturk", {**MTURK, "turkSubmitTo": target})
 
 
 def test_a_preview_makes_nobody():
-    assert visit("mturk", {"assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE", "hitId": "H9"}) is None
+    assert read_visit("mturk", {"assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE", "hitId": "H9"}) is None
 
 
 @pytest.mark.parametrize("query", [{}, {"PROLIFIC_PID": ""}, {"PROLIFIC_PID": "a b"}, {"PROLIFIC_PID": "x" * 129}])
 def test_a_link_without_a_worker_is_refused(query):
     with pytest.raises(AliquotError, match="PROLIFIC_PID"):
-        visit("prolific", query)
+        read_visit("prolific", query)
 
 
 def test_unknown_providers_are_named():
     with pytest.raises(AliquotError, match="prolific"):
-        visit("prolifik", {})
+        read_visit("prolifik", {})
 
 
 @given(st.text(max_size=40))
 def test_any_worker_id_is_plain_or_refused(worker):
     try:
-        came = visit("link", {"worker": worker})
+        came = read_visit("link", {"worker": worker})
     except AliquotError:
         return
     assert came is not None
@@ -66,7 +66,7 @@ def test_codes_differ_by_outcome_and_annotator_and_stay_the_same():
 
 
 def test_payments_by_hand():
-    found = payments(
+    found = compute_payments(
         [
             ("p:a", "a", 10, 1800.0, "completed", True),
             ("p:b", "b", 3, 600.0, "screened_out", False),

@@ -326,7 +326,7 @@ def test_the_allocator_forgets_too(database, folder, monkeypatch):
 
 def test_a_forgotten_worker_who_comes_again_is_somebody_new(make):
     campaign = make(annotators=["ann"], per_output=1)
-    visit = crowd.visit("link", {"worker": "Wendelin77", "session": "S7"})
+    visit = crowd.read_visit("link", {"worker": "Wendelin77", "session": "S7"})
     assert visit is not None
     first = campaign.admission.join(visit, "a secret of one browser")
     who = campaign.pages.annotator(first)

@@ -21,7 +21,7 @@ from aliquot.collect.campaign import Campaign
 from aliquot.collect.errors import StorageError
 from aliquot.collect.organiser import LiveView, overview, snapshot_of
 from aliquot.collect.organiser_page import page_values
-from aliquot.collect.protocols import Checks, Gold, Payment, Protocol, load_protocol
+from aliquot.collect.protocols import Checks, Gold, PaymentRules, Protocol, load_protocol
 from aliquot.collect.statements import sql
 from aliquot.errors import AliquotError
 
@@ -35,7 +35,7 @@ SCORE = {
 
 
 def protocol(**checks) -> Protocol:
-    changed = msgspec.structs.replace(load_protocol("da"), checks=Checks(**checks), payment=Payment(per_unit=2.0))
+    changed = msgspec.structs.replace(load_protocol("da"), checks=Checks(**checks), payment=PaymentRules(per_unit=2.0))
     assert isinstance(changed, Protocol)
     return changed
 
@@ -140,7 +140,7 @@ def test_checks_are_planted_graded_and_stay_out_of_the_scores(made):
 def test_a_copy_comes_two_units_after_its_output(made, monkeypatch):
     """With a check whenever there can be one: work, work, then the first again, not the second."""
 
-    monkeypatch.setattr(protocols, "_check_faults", lambda _: ())  # which allow a share of one half at the most
+    monkeypatch.setattr(protocols, "_list_check_faults", lambda _: ())  # which allow a share of one half at the most
     campaign = made(names=("ann",), repeats=1.0)
     Bot(campaign, "ann").work(most=3)
     with campaign.store.read() as connection:
@@ -488,7 +488,7 @@ def test_a_page_before_the_first_snapshot_says_so(made, monkeypatch):
 
 
 def test_a_stored_protocol_with_an_unknown_step_opens_and_its_page_says_so(made, monkeypatch):
-    monkeypatch.setattr(protocols, "_cleaning_faults", lambda _: ())  # as before this was checked
+    monkeypatch.setattr(protocols, "_list_cleaning_faults", lambda _: ())  # as before this was checked
     campaign = made(clean="foo")
     Bot(campaign, "ann").work(most=1)
     assert "unknown cleaning step 'foo'" in page_values(LiveView(campaign, pause=0.01).overview())["words"][0]
@@ -497,14 +497,14 @@ def test_a_stored_protocol_with_an_unknown_step_opens_and_its_page_says_so(made,
 def test_a_snapshot_is_news_and_a_failure_only_once(made, monkeypatch):
     campaign = made(names=("ann",))
     view = LiveView(campaign)
-    assert (view._look(), view._version) == (True, 1)
-    assert (view._look(), view._version) == (False, 1)
+    assert (view._take_snapshot(), view._version) == (True, 1)
+    assert (view._take_snapshot(), view._version) == (False, 1)
     Bot(campaign, "ann").work(most=1)
-    assert (view._look(), view._version) == (True, 2)
+    assert (view._take_snapshot(), view._version) == (True, 2)
 
     def failing(_campaign):
         raise AliquotError("too early")
 
     monkeypatch.setattr("aliquot.collect.organiser.snapshot_of", failing)
     Bot(campaign, "ann").work(most=1)
-    assert [(view._look(), view._version) for _ in range(2)] == [(True, 3), (True, 3)]
+    assert [(view._take_snapshot(), view._version) for _ in range(2)] == [(True, 3), (True, 3)]

@@ -21,7 +21,7 @@ from aliquot.collect.campaign import Campaign
 from aliquot.collect.errors import CollectError
 from aliquot.collect.organiser import overview, payments_of
 from aliquot.collect.organiser_page import page_values
-from aliquot.collect.protocols import Payment, load_protocol
+from aliquot.collect.protocols import PaymentRules, load_protocol
 from aliquot.collect.statements import sql
 from aliquot.core.judgments import MODEL
 from aliquot.errors import AliquotError, AliquotWarning, FormatError, OptionError
@@ -298,7 +298,7 @@ def test_an_allocator_is_not_told_what_judge_models_say(make):
 
 
 def test_overview_status_and_payments_agree(make):
-    paying = msgspec.structs.replace(load_protocol("da"), payment=Payment(per_unit=2.0))
+    paying = msgspec.structs.replace(load_protocol("da"), payment=PaymentRules(per_unit=2.0))
     campaign = make(paying, annotators=["ann", "bad", "gone"], per_output=2)
     judge_all(campaign)
     act(campaign, "exclude", "bad")

@@ -22,8 +22,8 @@ import aliquot
 from aliquot.collect.annotator_pages import Annotator
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.errors import CollectError
-from aliquot.collect.lists import fixed_lists, order_of_slots
-from aliquot.collect.queue import Candidate, choose
+from aliquot.collect.lists import choose_slot_order, make_fixed_lists
+from aliquot.collect.queue import OpenUnit, choose_unit
 from aliquot.collect.statements import sql
 from aliquot.collect.store import Clock, Store
 
@@ -326,7 +326,7 @@ def test_systems_come_equally_early(make):
 
 
 def test_fixed_lists_share_the_work():
-    lists = fixed_lists([("A", "B"), ("C", "D")] * 50, ["x", "y", "z"], 2, 0)
+    lists = make_fixed_lists([("A", "B"), ("C", "D")] * 50, ["x", "y", "z"], 2, 0)
     assert {len(units) for units in lists.values()} <= {66, 67}
     assert Counter(number for units in lists.values() for number, _ in units) == dict.fromkeys(range(100), 2)
     first = Counter(
@@ -346,5 +346,5 @@ def test_choice_and_probability_are_logged(make):
         row = connection.execute(sql("SELECT payload FROM events WHERE kind = 'lease'")).scalar()
     for word in ("policy", "seed", "position", "probability"):
         assert f'"{word}"' in row
-    assert choose([Candidate(1, ("A",)), Candidate(2, ("A",))], {}, 0, "x")[1] == 0.5
-    assert sorted(order_of_slots([f"s{n}" for n in range(9)], {}, "x")) == list(range(9))
+    assert choose_unit([OpenUnit(1, ("A",)), OpenUnit(2, ("A",))], {}, 0, "x")[1] == 0.5
+    assert sorted(choose_slot_order([f"s{n}" for n in range(9)], {}, "x")) == list(range(9))

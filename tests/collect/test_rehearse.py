@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tests.cli.conftest import caller
 
 import aliquot
-from aliquot.collect.bots import _spans
+from aliquot.collect.bots import _draw_spans
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.rehearse import rehearse
-from aliquot.collect.simulated_people import Behaviour, learned, people, qualities
+from aliquot.collect.simulated_people import Behaviour, draw_people, learn_behaviour, output_qualities
 from aliquot.core.judgments import Judgments
 from aliquot.errors import DataError, FormatError, OptionError
 
@@ -109,7 +109,7 @@ def test_on_the_command_line(campaign, capsys):
 
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(1, 40))
 def test_shares_are_met_as_exactly_as_whole_people_allow(careless, dropouts, count):
-    crowd = people([str(at) for at in range(count)], Behaviour(careless=careless, dropouts=dropouts), 3)
+    crowd = draw_people([str(at) for at in range(count)], Behaviour(careless=careless, dropouts=dropouts), 3)
     assert sum(person.careless for person in crowd) == round(careless * count)
     assert sum(person.leaves_after is not None for person in crowd) == round(dropouts * count)
 
@@ -122,18 +122,18 @@ def test_noise_severity_and_pace_are_learned_from_past_judgments():
     items, who, values = ([row[at] for row in rows] for at in range(3))
     names = [str(a) for a in who]
     past = Judgments(pl.DataFrame({"item": items, "system": "A", "annotator": names, "value": values, "seconds": 14.0}))
-    found = learned(past, Behaviour())
+    found = learn_behaviour(past, Behaviour())
     spread = float(np.ptp(past.table["value"].to_numpy()))
     assert found.noise * spread == pytest.approx(9, rel=0.03)
     assert found.severity * spread == pytest.approx(np.std(strict, ddof=1), rel=0.05)
     assert found.pace == 14.0
     with pytest.raises(DataError, match="at least two annotators"):
-        learned(Judgments(past.table.filter(pl.col("annotator") == "1")), Behaviour())
+        learn_behaviour(Judgments(past.table.filter(pl.col("annotator") == "1")), Behaviour())
 
 
 def test_qualities_come_from_human_scores_where_there_are_some():
     full = aliquot.synthetic(items=30, systems=3, annotators=3, seed=5)
-    worth, origin = qualities(full, 0)
+    worth, origin = output_qualities(full, 0)
     if full.human is not None and np.isfinite(full.scores[full.human]).all():
         assert "score" in origin
         assert np.corrcoef(worth.ravel(), full.scores[full.human].ravel())[0, 1] == pytest.approx(1.0)
@@ -142,7 +142,7 @@ def test_qualities_come_from_human_scores_where_there_are_some():
 
 @pytest.mark.parametrize(("quality", "score"), [(0.0, 0), (0.5, 50), (1.0, 100)])
 def test_a_careful_annotator_scores_what_an_output_is_worth(campaign, quality, score):
-    (person,) = people(["ann"], Behaviour(noise=0.0, severity=0.0, careless=0.0, dropouts=0.0), seed=0)
+    (person,) = draw_people(["ann"], Behaviour(noise=0.0, severity=0.0, careless=0.0, dropouts=0.0), seed=0)
     spans = []
     with Campaign.open(campaign) as opened:
         token = next(iter(opened.links().annotators.values())).rpartition("/")[2]
@@ -156,8 +156,8 @@ def test_a_careful_annotator_scores_what_an_output_is_worth(campaign, quality, s
 def test_four_in_ten_outputs_of_a_bot_have_no_error():
     widget = {"categories": {}, "severities": [{"name": "minor"}]}
     rng = random.Random(0)
-    marked = [_spans(widget, "abc", rng) for _ in range(2000)]
+    marked = [_draw_spans(widget, "abc", rng) for _ in range(2000)]
     assert sum(not spans for spans in marked) / 2000 == pytest.approx(0.4, abs=0.04)
     for (span,) in filter(None, marked):
         assert span["quote"] == "abc"[span["start"] : span["end"]] != ""
-    assert [_spans(widget, "", rng) for _ in range(20)] == [[]] * 20
+    assert [_draw_spans(widget, "", rng) for _ in range(20)] == [[]] * 20

@@ -404,7 +404,7 @@ def test_static_files_are_known_by_digest(web: Web):
 
 def test_locales_have_the_same_keys_and_placeholders():
     english = assets._strings_file("en")
-    for locale in assets.locales():
+    for locale in assets.list_locales():
         words = assets._strings_file(locale)
         assert set(words) == set(english), locale
         for key, text in words.items():

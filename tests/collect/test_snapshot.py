@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import aliquot
-from aliquot.collect.snapshot import about_systems, in_words, take_snapshot
+from aliquot.collect.snapshot import about_systems, describe_snapshot, take_snapshot
 from aliquot.core.judgments import Judgments
 
 DATA = aliquot.synthetic(items=120, systems=4, seed=3, annotators=3, judgments_per_output=2)
@@ -39,7 +39,7 @@ def test_the_estimates_are_those_of_estimate():
     assert now.decided + now.open == 6
     assert now.judgments == len(judged())
     assert 0 < now.agreement < 1
-    assert "lead" in " ".join(in_words(now))
+    assert "lead" in " ".join(describe_snapshot(now))
 
 
 def test_planted_cells_and_marks_are_not_about_systems():
@@ -55,7 +55,7 @@ def test_planted_cells_and_marks_are_not_about_systems():
 
 def test_nothing_and_little_is_no_fault():
     empty = take_snapshot(DATA, SELECTION, Judgments(judged().table.head(0)))
-    assert in_words(empty) == ("Nothing is judged yet.",)
+    assert describe_snapshot(empty) == ("Nothing is judged yet.",)
     assert all(math.isnan(row.estimate) for row in empty.systems)
     one = take_snapshot(DATA, SELECTION, Judgments(judged().table.head(1)))
     assert not one.stop
@@ -126,11 +126,11 @@ def made(rows: list[tuple[Any, ...]]) -> Judgments:
 def test_random_judges_name_no_best_system(monkeypatch, draw, runs, items, judgments):
     """Finished and unfinished campaigns of pure noise: at most 5% stop, and none while systems cannot be told apart."""
     monkeypatch.setattr("aliquot.collect.snapshot.annotator_cards", lambda _: ())
-    monkeypatch.setattr("aliquot.collect.snapshot._alpha", lambda _: math.nan)
+    monkeypatch.setattr("aliquot.collect.snapshot._compute_alpha", lambda _: math.nan)
     stopped = 0
     for seed in range(runs):
         now = take_snapshot(SMALL, None, made(draw(np.random.default_rng(seed), items, judgments)))
-        words = " ".join(in_words(now))
+        words = " ".join(describe_snapshot(now))
         assert not ("Stop" in words and "cannot be told apart" in words)
         stopped += now.stop
         if items == 14 and not now.stop:
@@ -152,7 +152,7 @@ def test_a_clear_best_system_is_named(judgments):
     now = take_snapshot(SMALL, None, made(rows))
     assert now.stop
     assert now.advice == "stop: A is the best system"
-    assert "A leads" in in_words(now)[0]
+    assert "A leads" in describe_snapshot(now)[0]
 
 
 def test_more_items_than_are_selected_are_asked_for_as_such():

@@ -14,7 +14,7 @@ import aliquot
 from aliquot.collect import server
 from aliquot.collect.actions import act
 from aliquot.collect.campaign import Campaign
-from aliquot.collect.crowd import visit
+from aliquot.collect.crowd import read_visit
 from aliquot.collect.errors import CollectError
 from aliquot.collect.organiser import overview
 from aliquot.collect.protocols import Crowd, Example, Question, Quiz, Tutorial, load_protocol
@@ -363,7 +363,7 @@ def test_new_shared_links_end_the_old_ones(site, new):
 def test_a_crowd_on_both_databases(database, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     with Campaign.create(DATA, None, "da", ["ann"], path=database, unit_items=4) as campaign:
-        came = visit("link", {"worker": "w"})
+        came = read_visit("link", {"worker": "w"})
         assert came is not None
         with ThreadPoolExecutor(8) as pool:  # the page sends again what was not answered
             tokens = set(pool.map(lambda _: campaign.admission.join(came, "kept by the first browser"), range(8)))
@@ -371,7 +371,7 @@ def test_a_crowd_on_both_databases(database, monkeypatch, tmp_path):
         with pytest.raises(CollectError, match="another browser"):
             campaign.admission.join(came, "kept by another browser")
         act(campaign, "workers", value="1")
-        other = visit("link", {"worker": "w2"})
+        other = read_visit("link", {"worker": "w2"})
         assert other is not None
         with pytest.raises(CollectError, match="no more people"):
             campaign.admission.join(other, "kept by another browser")

@@ -20,7 +20,7 @@ from aliquot.core.selection import Selection
 from aliquot.errors import OptionError, unknown_name
 from aliquot.sampling.select import select
 
-_MOST_TEXT = 2_000
+MAX_TEXT = 2_000
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,10 @@ def act(campaign: Campaign, action: str, target: str = "", value: str = "", reas
     """
     if action not in ACTIONS:
         raise unknown_name("action", action, ACTIONS)
-    return ACTIONS[action].run(
-        campaign, Request(target.strip(), value.strip()[:_MOST_TEXT], reason.strip()[:_MOST_TEXT])
-    )
+    return ACTIONS[action].run(campaign, Request(target.strip(), value.strip()[:MAX_TEXT], reason.strip()[:MAX_TEXT]))
 
 
-def _append(campaign: Campaign, connection: Connection, event: kinds.Event) -> None:
+def _append_event(campaign: Campaign, connection: Connection, event: kinds.Event) -> None:
     campaign.log.append(connection, campaign.store.clock.now(), "organiser", event)
 
 
@@ -73,7 +71,7 @@ def _annotator_action(summary: str, *, free: bool = False, **facts: Any) -> Call
             identity = campaign.identity(connection, request.target)
             if free:
                 campaign.free_units(connection, identity)
-            _append(campaign, connection, kinds.AnnotatorChanged(id=identity, reason=request.reason, **facts))
+            _append_event(campaign, connection, kinds.AnnotatorChanged(id=identity, reason=request.reason, **facts))
 
         campaign.store.write(change)
         return f"{request.target} {summary}"
@@ -81,45 +79,45 @@ def _annotator_action(summary: str, *, free: bool = False, **facts: Any) -> Call
     return run
 
 
-def _reassign(campaign: Campaign, request: Request) -> str:
+def _reassign_units(campaign: Campaign, request: Request) -> str:
     def change(connection: Connection) -> int:
         identity = campaign.identity(connection, request.target)
         count = campaign.free_units(connection, identity)
-        _append(campaign, connection, kinds.UnitsReassigned(id=identity, units=count, reason=request.reason))
+        _append_event(campaign, connection, kinds.UnitsReassigned(id=identity, units=count, reason=request.reason))
         return count
 
     count = campaign.store.write(change)
     return f"{count} open units of {request.target} went back to the queue"
 
 
-def _revoke(campaign: Campaign, request: Request) -> str:
+def _revoke_link(campaign: Campaign, request: Request) -> str:
     campaign.revoke(request.target, request.reason)
     return f"the link of {request.target} is withdrawn; open units went back to the queue, judgments stay"
 
 
-def _renew(campaign: Campaign, request: Request) -> str:
+def _renew_link(campaign: Campaign, request: Request) -> str:
     campaign.renew_link(request.target, request.reason)
     return f"{request.target} has a new link: aliquot collect links"
 
 
-def _renew_shared(campaign: Campaign, request: Request) -> str:
+def _renew_shared_links(campaign: Campaign, request: Request) -> str:
     campaign.renew_shared_links(request.reason)
     return "there are new shared links, and older ones let nobody in any more: aliquot collect links"
 
 
-def _add(campaign: Campaign, request: Request) -> str:
+def _add_annotators(campaign: Campaign, request: Request) -> str:
     names = [name.strip() for name in request.value.split(",") if name.strip()]
     campaign.add_annotators(names)
     return f"added {', '.join(names)}; their links: aliquot collect links"
 
 
-def _message(campaign: Campaign, request: Request) -> str:
+def _send_message(campaign: Campaign, request: Request) -> str:
     if not request.value:
         raise OptionError("the message is empty; write what the annotator should read")
 
     def change(connection: Connection) -> None:
         identity = campaign.identity(connection, request.target) if request.target else None
-        _append(campaign, connection, kinds.MessageSent(id=identity, text=request.value, reason=request.reason))
+        _append_event(campaign, connection, kinds.MessageSent(id=identity, text=request.value, reason=request.reason))
 
     campaign.store.write(change)
     return f"message to {request.target or 'everybody'}: {request.value}"
@@ -131,40 +129,40 @@ def _message(campaign: Campaign, request: Request) -> str:
 def _change_state(state: Literal["open", "paused", "closed"], summary: str) -> Callable[[Campaign, Request], str]:
     def run(campaign: Campaign, request: Request) -> str:
         event = kinds.StateChanged(state=state, reason=request.reason)
-        campaign.store.write(lambda connection: _append(campaign, connection, event))
+        campaign.store.write(lambda connection: _append_event(campaign, connection, event))
         return summary
 
     return run
 
 
-def _wanted(campaign: Campaign, request: Request) -> str:
+def _change_wanted(campaign: Campaign, request: Request) -> str:
     if campaign.facts.assign == "fixed":
         raise OptionError(
             "every annotator has a fixed list, so the number of judgments an output cannot change; add a "
             "campaign with more annotators instead"
         )
-    count = _whole(request.value, "judgments an output")
+    count = _read_count(request.value, "judgments an output")
 
     def change(connection: Connection) -> None:
         people = connection.execute(sql(f"SELECT COUNT(*) FROM annotators WHERE {WORKING}")).scalar() or 0  # noqa: S608
         if count > people:
             raise OptionError(f"{count} judgments an output need {count} annotators, and {people} are active; add some")
-        _append(campaign, connection, kinds.JudgmentsWanted(wanted=count, reason=request.reason))
+        _append_event(campaign, connection, kinds.JudgmentsWanted(wanted=count, reason=request.reason))
 
     campaign.store.write(change)
     return f"every output is judged {count} times; what was judged more often stays"
 
 
-def _workers(campaign: Campaign, request: Request) -> str:
-    most = _whole(request.value, "workers")
+def _limit_workers(campaign: Campaign, request: Request) -> str:
+    most = _read_count(request.value, "workers")
     event = kinds.WorkersLimited(most=most, reason=request.reason)
-    campaign.store.write(lambda connection: _append(campaign, connection, event))
+    campaign.store.write(lambda connection: _append_event(campaign, connection, event))
     return f"shared links let in {most} workers at the most"
 
 
-def _top_up(campaign: Campaign, request: Request) -> str:
+def _add_items(campaign: Campaign, request: Request) -> str:
     """Draw more items as a wave of the selection, so that the final probabilities are exact, and queue them."""
-    count = _whole(request.value, "items")
+    count = _read_count(request.value, "items")
     before = campaign.selection
     if before is None:
         raise OptionError("all items are being judged already; there is none to add")
@@ -175,11 +173,11 @@ def _top_up(campaign: Campaign, request: Request) -> str:
     if not fresh:
         raise OptionError(f"no item is left to add: {len(before)} of {before.population} are selected")
     seed = campaign.facts.seed + len(later)
-    units = campaign.inputs.unit_options.cut(campaign.data, _only(later, fresh), campaign.protocol, seed)
+    units = campaign.inputs.unit_options.cut(campaign.data, _select_items(later, fresh), campaign.protocol, seed)
 
     def change(connection: Connection) -> None:
         store_selection(connection, later)
-        _append(
+        _append_event(
             campaign,
             connection,
             kinds.ItemsAdded(items=len(fresh), selected=len(later), reason=request.reason),
@@ -190,32 +188,32 @@ def _top_up(campaign: Campaign, request: Request) -> str:
     return f"{len(fresh)} more items are judged, {len(later)} in all"
 
 
-def _only(selection: Selection, ids: set[ItemId]) -> Selection:
+def _select_items(selection: Selection, ids: set[ItemId]) -> Selection:
     """The cells of some of the items, for cutting units; probabilities stay with the whole selection."""
     kept = [at for at, item in enumerate(selection.ids) if item in ids]
     systems = None if selection.systems is None else tuple(selection.systems[at] for at in kept)
     return Selection(tuple(selection.ids[at] for at in kept), selection.population, selection.method, systems=systems)
 
 
-def _rejudge(campaign: Campaign, request: Request) -> str:
+def _rejudge_work(campaign: Campaign, request: Request) -> str:
     def change(connection: Connection) -> None:
         identity = campaign.identity(connection, request.target, also_forgotten=True)
         if is_model(connection, identity):
             raise OptionError(
                 f"'{request.target}' is an automatic judge, so that people judge all its outputs anyway; name a person"
             )
-        _append(campaign, connection, kinds.WorkRejudged(id=identity, reason=request.reason))
+        _append_event(campaign, connection, kinds.WorkRejudged(id=identity, reason=request.reason))
 
     campaign.store.write(change)
     return f"the finished work of {request.target} is judged once more by others"
 
 
-def _guidelines(campaign: Campaign, request: Request) -> str:
+def _change_guidelines(campaign: Campaign, request: Request) -> str:
     version = campaign.change_guidelines(request.value, request.reason)
     return f"annotators see version {version} of the guidelines from now on; judgments carry it"
 
 
-def _whole(text: str, what: str) -> int:
+def _read_count(text: str, what: str) -> int:
     if not text.isdigit() or not 1 <= int(text) <= 1_000_000:
         raise OptionError(f"'{text}' is no number of {what}; write a whole number of at least 1")
     return int(text)
@@ -235,17 +233,17 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
                 "exclude", "Exclude", _annotator_action("is excluded: none of the judgments count", free=True, counts=0)
             ),
             Action("include", "Include", _annotator_action("is included again: the judgments count", counts=1)),
-            Action("revoke", "Withdraw link", _revoke),
-            Action("renew", "New link", _renew),
-            Action("rejudge", "Judge again", _rejudge),
-            Action("reassign", "Free open units", _reassign),
-            Action("message", "Send message", _message),
-            Action("add", "Add annotators", _add),
-            Action("wanted", "Judgments an output", _wanted),
-            Action("workers", "Workers by shared links at most", _workers),
-            Action("renew_shared", "Make new shared links", _renew_shared),
-            Action("top_up", "Judge more items", _top_up),
-            Action("guidelines", "Change the guidelines", _guidelines),
+            Action("revoke", "Withdraw link", _revoke_link),
+            Action("renew", "New link", _renew_link),
+            Action("rejudge", "Judge again", _rejudge_work),
+            Action("reassign", "Free open units", _reassign_units),
+            Action("message", "Send message", _send_message),
+            Action("add", "Add annotators", _add_annotators),
+            Action("wanted", "Judgments an output", _change_wanted),
+            Action("workers", "Workers by shared links at most", _limit_workers),
+            Action("renew_shared", "Make new shared links", _renew_shared_links),
+            Action("top_up", "Judge more items", _add_items),
+            Action("guidelines", "Change the guidelines", _change_guidelines),
             Action("stop", "Pause the campaign", _change_state("paused", "the campaign is paused")),
             Action("open", "Open the campaign", _change_state("open", "the campaign is open")),
             Action("close", "Close the campaign", _change_state("closed", "the campaign is closed")),
@@ -255,7 +253,7 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
 """Every action by its name."""
 
 
-def audit(connection: Connection, most: int = 100) -> list[dict[str, Any]]:
+def list_audit(connection: Connection, most: int = 100) -> list[dict[str, Any]]:
     """The organiser's last actions, newest first."""
     rows = connection.execute(sql("SELECT time, kind, payload FROM audit ORDER BY id DESC LIMIT :most"), {"most": most})
     return [dict(row._mapping) for row in rows]  # noqa: SLF001  (SQLAlchemy's public name)

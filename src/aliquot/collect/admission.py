@@ -105,7 +105,7 @@ class Admission:
         units = connection.execute(sql("SELECT value FROM counters WHERE name = 'wanted'")).scalar() or 0
         if self.inputs.allocation is not None:  # units are made while people judge: at most one a cell
             units = self.inputs.data.n_items * self.inputs.data.n_systems * judgments_per_output(connection)
-        return crowd.most_workers(int(units))
+        return crowd.default_worker_limit(int(units))
 
     def crowd_notice(self) -> str | None:
         """Tell the organiser that shared links let nobody in any more, and what to do; None where there is room."""

@@ -47,9 +47,9 @@ class Allocation:
     def current(self, connection: Connection) -> Allocator:
         """The allocator after all events by now."""
         with self._lock:
-            return self._current(connection)
+            return self._read_log(connection)
 
-    def _current(self, connection: Connection) -> Allocator:
+    def _read_log(self, connection: Connection) -> Allocator:
         allocator = self._allocator = self._allocator or Allocator(self._evalset, **self._options)
         rows = connection.execute(
             sql("SELECT id, payload FROM events WHERE kind = 'allocate' AND id > :last ORDER BY id"),
@@ -67,12 +67,12 @@ class Allocation:
         """Ask for more cells and put them into the queue; return how many units that makes, 0 at the end."""
         one_at_a_time(connection, ALLOCATING)
         with self._lock:
-            return self._more(log, connection, wanted, now, cells)
+            return self._add_asked_units(log, connection, wanted, now, cells)
 
-    def _more(self, log: Log, connection: Connection, wanted: int, now: float, cells: int) -> int:
-        allocator = self._current(connection)
+    def _add_asked_units(self, log: Log, connection: Connection, wanted: int, now: float, cells: int) -> int:
+        allocator = self._read_log(connection)
         before = len(allocator.state()["log"])
-        allocator.add(self._fresh(connection))
+        allocator.add(self._list_new_judgments(connection))
         if allocator.advice().stop:
             asks: list[Ask] = []
         else:
@@ -88,7 +88,7 @@ class Allocation:
         add_units(log, connection, units, wanted, now)
         return len(units)
 
-    def _fresh(self, connection: Connection) -> list[tuple[Any, ...]]:
+    def _list_new_judgments(self, connection: Connection) -> list[tuple[Any, ...]]:
         """Judgments that the allocator has not been told, with errors summed up; answers changed later stay as told.
 
         Marks are ignored: what is known of an annotator may depend on the scores. Automatic judges are a metric.
@@ -115,13 +115,13 @@ class Allocation:
     def selection(self, connection: Connection) -> Selection | None:
         """The cells asked so far with their probabilities; None before the first."""
         with self._lock:
-            allocator = self._current(connection)
+            allocator = self._read_log(connection)
             return allocator.selection() if allocator.asked else None
 
     def advice(self, connection: Connection) -> Advice:
         """What the allocator says by now."""
         with self._lock:
-            return self._current(connection).advice()
+            return self._read_log(connection).advice()
 
 
 def unit_of(evalset: EvalSet, protocol: Protocol) -> str:

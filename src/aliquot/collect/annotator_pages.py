@@ -30,15 +30,15 @@ from aliquot.collect.answers import (
 from aliquot.collect.errors import CollectError
 from aliquot.collect.events import Lease, Log, find_lease, unit_kind
 from aliquot.collect.people import VALID, WORKING, Extra, read_extra
-from aliquot.collect.planting import CHECK, graded, plant
-from aliquot.collect.statements import decode, locking, sql
+from aliquot.collect.planting import CHECK, grade_annotator, plant_check
+from aliquot.collect.statements import decode, lock_statement, sql
 from aliquot.collect.store import Change, Store
 from aliquot.collect.stored_inputs import StoredInputs, campaign_state, judgments_per_output
 from aliquot.collect.tokens import read_secret, token_hash
 from aliquot.collect.unit_texts import ShownRow, ShownUnit, expected_seconds, slot_names
 
-_MOST_MS = 3_600_000  # active or idle time of one change that is believed
-_MOST_CHANGES = 1_000
+MAX_MS = 3_600_000  # active or idle time of one change that is believed
+MAX_CHANGES = 1_000
 _SAVE_FACTS = (
     "SELECT (SELECT value FROM meta WHERE key = 'state') AS state, "
     "(SELECT MAX(version) FROM guidelines) AS guidelines, n_cells, n_chars FROM units WHERE id = :unit"
@@ -93,9 +93,9 @@ class AnnotatorPages:
     def annotator(self, token: str) -> Annotator:
         """Return who a link's token belongs to, or raise."""
         with self.store.read() as connection:
-            return self._annotator(connection, token)
+            return self._find_annotator(connection, token)
 
-    def _annotator(self, connection: Connection, token: str) -> Annotator:
+    def _find_annotator(self, connection: Connection, token: str) -> Annotator:
         row = connection.execute(
             sql("SELECT id, name, kind, locale, link FROM annotators WHERE token_hash = :hash"),
             {"hash": token_hash(token)},
@@ -103,7 +103,7 @@ class AnnotatorPages:
         if row is None:
             raise CollectError("link_unknown", "this link is not known; ask the organiser for yours")
         if row.link != VALID:
-            raise _withdrawn()
+            raise _build_withdrawn_error()
         return Annotator(row.id, row.name, row.kind, row.locale)
 
     def state(self, annotator: Annotator) -> dict[str, Any]:
@@ -114,22 +114,22 @@ class AnnotatorPages:
                 "protocol": self.protocol.for_page(),
                 "guidelines": {"version": row.version, "text": row.text},
                 "annotator": {"name": annotator.name, "locale": annotator.locale}
-                | self._kept_as(connection, annotator),
-                "progress": self._progress(connection, annotator.id),
+                | self._browser_key(connection, annotator),
+                "progress": self._read_progress(connection, annotator.id),
                 "campaign": {"title": self.facts.title, "state": campaign_state(connection)},
-                "messages": _messages(connection, annotator.id),
+                "messages": _list_messages(connection, annotator.id),
             }
 
-    def _kept_as(self, connection: Connection, annotator: Annotator) -> dict[str, str]:
+    def _browser_key(self, connection: Connection, annotator: Annotator) -> dict[str, str]:
         """Return where a worker's browser keeps the token, so that the shared link finds the same work."""
         visit = read_extra(connection, annotator.id).visit
         return {} if visit is None else {"kept_as": crowd.storage_key(self.facts.id, annotator.name)}
 
     def next_unit(self, annotator: Annotator) -> dict[str, Any]:
         """Return the unit that the annotator has open, or the next one, or that nothing is left."""
-        return self._written(lambda connection: self._next(connection, annotator))
+        return self._write_change(lambda connection: self._find_next_unit(connection, annotator))
 
-    def _written(self, change: Change[dict[str, Any]]) -> dict[str, Any]:
+    def _write_change(self, change: Change[dict[str, Any]]) -> dict[str, Any]:
         """Write; where that fails, the allocator forgets what it was told in the transaction."""
         try:
             return self.store.write(change)
@@ -138,27 +138,29 @@ class AnnotatorPages:
                 self.inputs.allocation.forget()
             raise
 
-    def _alone(self, connection: Connection, annotator: Annotator) -> Any:
+    def _lock_annotator(self, connection: Connection, annotator: Annotator) -> Any:
         """Serialise an annotator's requests, in all processes; return work and counts, or raise without a link."""
-        query = locking(connection, "SELECT link, work, counts FROM annotators WHERE id = :id")
+        query = lock_statement(connection, "SELECT link, work, counts FROM annotators WHERE id = :id")
         row = connection.execute(query, {"id": annotator.id}).one()
         if row.link != VALID:
-            raise _withdrawn()
+            raise _build_withdrawn_error()
         return row
 
-    def _next(self, connection: Connection, annotator: Annotator) -> dict[str, Any]:
-        person = self._alone(connection, annotator)
+    def _find_next_unit(self, connection: Connection, annotator: Annotator) -> dict[str, Any]:
+        person = self._lock_annotator(connection, annotator)
         state = campaign_state(connection)
         if person.counts and "paused" in (state, person.work):
             return {"paused": True, "message": "The work is paused; what you did is stored. Please come back later."}
         if state == "closed" or not person.counts:
             words = {"finished": True, "message": "The campaign is closed. Thank you for your work."}
-            return self._with_code(connection, annotator, words | ({} if person.counts else {"outcome": "failed"}))
-        before = training.step(self.protocol, connection, annotator.id)
+            return self._add_completion_code(
+                connection, annotator, words | ({} if person.counts else {"outcome": "failed"})
+            )
+        before = training.next_training_step(self.protocol, connection, annotator.id)
         if before is not None:
-            return self._with_code(connection, annotator, before)
+            return self._add_completion_code(connection, annotator, before)
         now, seed, allocation = self.store.clock.now(), self.facts.seed, self.inputs.allocation
-        found = queue.next_lease(self.log, connection, annotator.id, now, seed, plant)
+        found = queue.next_lease(self.log, connection, annotator.id, now, seed, plant_check)
         if (
             found is None
             and allocation is not None
@@ -167,10 +169,12 @@ class AnnotatorPages:
             found = queue.next_lease(self.log, connection, annotator.id, now, seed)
         if found is None:
             words = {"finished": True, "message": "There is nothing left for you to judge. Thank you for your work."}
-            return self._with_code(connection, annotator, words)
-        return {"unit": self._view(connection, found, annotator)}
+            return self._add_completion_code(connection, annotator, words)
+        return {"unit": self._view_unit(connection, found, annotator)}
 
-    def _with_code(self, connection: Connection, annotator: Annotator, words: dict[str, Any]) -> dict[str, Any]:
+    def _add_completion_code(
+        self, connection: Connection, annotator: Annotator, words: dict[str, Any]
+    ) -> dict[str, Any]:
         """Add the code that a worker of a crowd leaves with, and where the provider wants it."""
         outcome: crowd.Outcome = words.pop("outcome", "completed")
         visit = read_extra(connection, annotator.id).visit
@@ -188,7 +192,7 @@ class AnnotatorPages:
         """Grade the questions on the instructions."""
 
         def change(connection: Connection) -> dict[str, Any]:
-            self._alone(connection, annotator)
+            self._lock_annotator(connection, annotator)
             return training.take_quiz(self.log, connection, annotator.id, answers, self.store.clock.now())
 
         return self.store.write(change)
@@ -197,7 +201,7 @@ class AnnotatorPages:
         """Give feedback on an example of the tutorial."""
 
         def change(connection: Connection) -> dict[str, Any]:
-            self._alone(connection, annotator)
+            self._lock_annotator(connection, annotator)
             return training.take_example(self.log, connection, annotator.id, score, self.store.clock.now())
 
         return self.store.write(change)
@@ -205,8 +209,8 @@ class AnnotatorPages:
     def unit(self, annotator: Annotator, assignment: str) -> dict[str, Any]:
         """Return one of the annotator's own units, to look at or to change."""
         with self.store.read() as connection:
-            found = self._own(connection, annotator, assignment)
-            return {"unit": self._view(connection, found, annotator)}
+            found = self._require_own(connection, annotator, assignment)
+            return {"unit": self._view_unit(connection, found, annotator)}
 
     def history(self, annotator: Annotator) -> list[dict[str, Any]]:
         """Return the annotator's own units in order: assignment, label, done."""
@@ -228,7 +232,7 @@ class AnnotatorPages:
         alone}. A change of an answer that another page has changed since raises "stale", and nothing is stored; without
         `base` the last that arrives wins. All stay in the log.
         """
-        return self.store.write(lambda connection: self._save(connection, annotator, assignment, changes))
+        return self.store.write(lambda connection: self._save_changes(connection, annotator, assignment, changes))
 
     def saving(self, token: str, assignment: str, changes: Sequence[Mapping[str, Any]]) -> Future[dict[str, Any]]:
         """Do `annotator` and `save` in one step; the future is done once the answers are on the disk.
@@ -236,7 +240,9 @@ class AnnotatorPages:
         A server that waits for futures needs no thread for each save: on a busy machine every hand-over costs.
         """
         return self.store.submit(
-            lambda connection: self._save(connection, self._annotator(connection, token), assignment, changes)
+            lambda connection: self._save_changes(
+                connection, self._find_annotator(connection, token), assignment, changes
+            )
         )
 
     def _read_change(self, shown: ShownUnit, change: Any) -> AnswerChange:
@@ -253,14 +259,14 @@ class AnnotatorPages:
         active_ms, idle_ms = _read_ms(change.get("active_ms")), _read_ms(change.get("idle_ms"))
         return AnswerChange(change["id"], cell, answer, base, writer, active_ms, idle_ms)
 
-    def _save(
+    def _save_changes(
         self, connection: Connection, annotator: Annotator, assignment: str, given: Sequence[Any]
     ) -> dict[str, Any]:
-        if not isinstance(given, list | tuple) or len(given) > _MOST_CHANGES:
-            raise CollectError("bad_answer", f"changes should be a list of at most {_MOST_CHANGES}")
+        if not isinstance(given, list | tuple) or len(given) > MAX_CHANGES:
+            raise CollectError("bad_answer", f"changes should be a list of at most {MAX_CHANGES}")
         now = self.store.clock.now()
-        person = self._alone(connection, annotator)
-        found = self._own(connection, annotator, assignment, lock=True)
+        person = self._lock_annotator(connection, annotator)
+        found = self._require_own(connection, annotator, assignment, lock=True)
         shown = self.log.show_unit(connection, found.unit_id)
         changes = [self._read_change(shown, change) for change in given]
         # Statements are what a save costs: facts that belong together come by one.
@@ -268,9 +274,9 @@ class AnnotatorPages:
         if facts.state == "closed":
             raise CollectError("campaign_closed", "the campaign is closed; this change is not stored")
         if found.state in ("expired", "planned"):
-            self._revive(connection, found, person, now)
+            self._resume_lease(connection, found, person, now)
         expires = now + queue.lease_seconds(facts.n_cells, facts.n_chars)
-        versions = self._versions(connection, found.id)
+        versions = self._read_versions(connection, found.id)
         revisions: dict[str, int] = {}
         for change in changes:
             # Ids of clients are unique for an assignment only: nobody can hinder others by guessing theirs.
@@ -302,41 +308,41 @@ class AnnotatorPages:
         return {
             "saved": [change.id for change in changes],
             "revisions": revisions,
-            "progress": self._progress(connection, annotator.id),
+            "progress": self._read_progress(connection, annotator.id),
         }
 
-    def _revive(self, connection: Connection, found: Lease, person: Any, now: float) -> None:
+    def _resume_lease(self, connection: Connection, found: Lease, person: Any, now: float) -> None:
         """Lease a unit whose lease expired again, if nobody has taken it; if somebody has, answers are kept anyway."""
         if found.state == "planned" or _may_take(connection, found, person):
-            expires = queue.expiry(connection, found.unit_id, now)
+            expires = queue.lease_expiry(connection, found.unit_id, now)
             event = kinds.LeaseResumed(assignment=found.id, expires=expires)
             self.log.append(connection, now, found.annotator_id, event)
 
     def submit(self, annotator: Annotator, assignment: str) -> dict[str, Any]:
         """Finish a unit: return what is missing, or the next unit, or that nothing is left."""
-        return self._written(lambda connection: self._submit(connection, annotator, assignment))
+        return self._write_change(lambda connection: self._submit_unit(connection, annotator, assignment))
 
-    def _submit(self, connection: Connection, annotator: Annotator, assignment: str) -> dict[str, Any]:
-        person = self._alone(connection, annotator)
-        found = self._own(connection, annotator, assignment, lock=True)
+    def _submit_unit(self, connection: Connection, annotator: Annotator, assignment: str) -> dict[str, Any]:
+        person = self._lock_annotator(connection, annotator)
+        found = self._require_own(connection, annotator, assignment, lock=True)
         if found.state not in ("done", "surplus"):
             if campaign_state(connection) == "closed":
                 raise CollectError("campaign_closed", "the campaign is closed; the unit was not submitted")
-            missing = self._missing(connection, found, annotator)
+            missing = self._list_missing(connection, found, annotator)
             if missing:
                 return {"missing": missing}
             retake = found.state == "expired"
             surplus = retake and not _may_take(connection, found, person)
             event = kinds.UnitSubmitted(assignment=found.id, surplus=surplus, retake=retake and not surplus)
             self.log.append(connection, self.store.clock.now(), annotator.id, event)
-            self._grade(connection, found)
-        return self._next(connection, annotator)
+            self._pause_if_failing(connection, found)
+        return self._find_next_unit(connection, annotator)
 
-    def _grade(self, connection: Connection, found: Lease) -> None:
+    def _pause_if_failing(self, connection: Connection, found: Lease) -> None:
         """Pause an annotator who fails the checks, where the protocol says so; the organiser decides what follows."""
         if self.protocol.checks.action != "pause" or unit_kind(connection, found.unit_id) != CHECK:
             return
-        card = graded(self.log, connection, found.annotator_id)
+        card = grade_annotator(self.log, connection, found.annotator_id)
         if card is not None and card.suggestion.startswith("pause"):
             reason = "; ".join(card.evidence)
             event = kinds.AnnotatorChanged(id=found.annotator_id, work="paused", reason=reason)
@@ -346,20 +352,22 @@ class AnnotatorPages:
         """Return a unit that the annotator will not judge; somebody else gets it, and this annotator another one."""
 
         def change(connection: Connection) -> dict[str, Any]:
-            self._alone(connection, annotator)
-            found = self._own(connection, annotator, assignment, lock=True)
+            self._lock_annotator(connection, annotator)
+            found = self._require_own(connection, annotator, assignment, lock=True)
             if found.state in ("done", "surplus"):
                 raise CollectError("lease_lost", "this unit was submitted; it can be changed, but not returned")
             if found.state in ("leased", "planned"):
                 event = kinds.UnitReturned(assignment=found.id, reason=check_text("reason", reason[:1000]))
                 self.log.append(connection, self.store.clock.now(), annotator.id, event)
-            return self._next(connection, annotator)
+            return self._find_next_unit(connection, annotator)
 
         return self.store.write(change)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _own(self, connection: Connection, annotator: Annotator, assignment: str, *, lock: bool = False) -> Lease:
+    def _require_own(
+        self, connection: Connection, annotator: Annotator, assignment: str, *, lock: bool = False
+    ) -> Lease:
         found = None if "\0" in assignment else find_lease(connection, assignment, lock=lock)
         if found is None or found.annotator_id != annotator.id:
             raise CollectError("unit_unknown", "there is no such unit among yours; load the page again")
@@ -373,13 +381,13 @@ class AnnotatorPages:
         )
         return {row.cell_id: row.answer for row in rows}
 
-    def _versions(self, connection: Connection, assignment: str) -> dict[str, _Version]:
+    def _read_versions(self, connection: Connection, assignment: str) -> dict[str, _Version]:
         rows = connection.execute(
             sql("SELECT cell_id, revision, writer FROM answers WHERE assignment_id = :id"), {"id": assignment}
         )
         return {row.cell_id: _Version(row.revision, row.writer) for row in rows}
 
-    def _missing(self, connection: Connection, found: Lease, annotator: Annotator) -> list[dict[str, str]]:
+    def _list_missing(self, connection: Connection, found: Lease, annotator: Annotator) -> list[dict[str, str]]:
         texts = self._answer_texts(connection, found.id)
         missing = []
         if self.protocol.of_scope("annotator"):
@@ -394,7 +402,7 @@ class AnnotatorPages:
     def _missing_of_form(self, extra: Extra) -> list[str]:
         return missing_widgets(self.protocol, "annotator", read_values(self.protocol, "annotator", extra.form or {}))
 
-    def _view(self, connection: Connection, found: Lease, annotator: Annotator) -> dict[str, Any]:
+    def _view_unit(self, connection: Connection, found: Lease, annotator: Annotator) -> dict[str, Any]:
         """Return a unit as the page gets it: opaque ids and slots, nothing that tells a system or an item."""
         shown = self.log.show_unit(connection, found.unit_id)
         slots = decode(found.slots)
@@ -403,10 +411,10 @@ class AnnotatorPages:
         unit: dict[str, Any] = {
             "assignment": found.id,
             "number": found.position,
-            "of": self._progress(connection, annotator.id)["total"],
+            "of": self._read_progress(connection, annotator.id)["total"],
             "rows": [_wire_row(row, slots, names) for row in shown.rows],
             "answers": answers,
-            "revisions": {cell: v.revision for cell, v in self._versions(connection, found.id).items()},
+            "revisions": {cell: v.revision for cell, v in self._read_versions(connection, found.id).items()},
             "submitted": found.state in ("done", "surplus"),
         }
         if shown.document_cell:
@@ -418,7 +426,7 @@ class AnnotatorPages:
                 answers |= {} if extra.form is None else {FORM: msgspec.json.decode(msgspec.json.encode(extra.form))}
         return unit
 
-    def _progress(self, connection: Connection, annotator: str) -> dict[str, Any]:
+    def _read_progress(self, connection: Connection, annotator: str) -> dict[str, Any]:
         """Return how many units are done and expected, and how many seconds they will take; costs the same always."""
         row = connection.execute(sql(_PROGRESS), {"id": annotator}).one()
         left = max(0, (row.wanted or 0) - (row.done or 0))
@@ -439,7 +447,7 @@ def _may_take(connection: Connection, found: Lease, person: Any) -> bool:
     return bool(person.counts) and queue.has_room(connection, found.unit_id, found.annotator_id)
 
 
-def _withdrawn() -> CollectError:
+def _build_withdrawn_error() -> CollectError:
     return CollectError("link_revoked", "this link was withdrawn; ask the organiser for a new one")
 
 
@@ -455,7 +463,7 @@ def _read_ms(value: Any) -> int:
     is_usable = isinstance(value, int) and not isinstance(value, bool)
     if isinstance(value, float):
         is_usable = not math.isnan(value)
-    return int(min(max(value, 0), _MOST_MS)) if is_usable else 0
+    return int(min(max(value, 0), MAX_MS)) if is_usable else 0
 
 
 def _wire_row(row: ShownRow, slots: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
@@ -467,7 +475,7 @@ def _wire_row(row: ShownRow, slots: Sequence[int], names: Sequence[str]) -> dict
     return {"cell": None} | content | {"outputs": outputs}
 
 
-def _messages(connection: Connection, annotator: str) -> list[dict[str, Any]]:
+def _list_messages(connection: Connection, annotator: str) -> list[dict[str, Any]]:
     """The organiser's last messages to this annotator or to everybody, oldest first."""
     rows = connection.execute(
         sql("SELECT id, text FROM messages WHERE annotator_id IS NULL OR annotator_id = :id ORDER BY id DESC LIMIT 5"),

@@ -60,7 +60,7 @@ class BestWorst(msgspec.Struct, frozen=True):
     worst: str | None = None
 
 
-class Ranking(msgspec.Struct, frozen=True):
+class RankedSlots(msgspec.Struct, frozen=True):
     """Groups of tied slots, best first."""
 
     groups: list[list[str]]
@@ -78,7 +78,7 @@ class FormEntries(msgspec.Struct, frozen=True):
     entries: dict[str, str | Number | bool]
 
 
-Value = ScoreValue | CriterionScores | MarkedSpans | Preference | BestWorst | Ranking | WrittenText | FormEntries
+Value = ScoreValue | CriterionScores | MarkedSpans | Preference | BestWorst | RankedSlots | WrittenText | FormEntries
 Answer = Mapping[str, Value]
 """Widget name -> value, of one cell."""
 
@@ -104,7 +104,7 @@ def _read_value(widget: Widget, content: msgspec.Raw) -> Value:
         if widget.style == "best-worst":
             return msgspec.json.decode(content, type=BestWorst)
         if widget.style == "ranking":
-            return Ranking(msgspec.json.decode(content, type=list[list[str]]))
+            return RankedSlots(msgspec.json.decode(content, type=list[list[str]]))
         choice = msgspec.json.decode(content, type=str | Preference)
         return Preference(choice) if isinstance(choice, str) else msgspec.structs.replace(choice, graded=True)
     if isinstance(widget, Text):
@@ -131,7 +131,7 @@ def _to_json(value: Value) -> Any:
 # -- checking what somebody sends ----------------------------------------------------------------------------------
 
 
-def refuse(message: str) -> CollectError:
+def build_refusal(message: str) -> CollectError:
     """Build the error for an answer that does not fit."""
     return CollectError("bad_answer", message)
 
@@ -139,9 +139,9 @@ def refuse(message: str) -> CollectError:
 def check_text(name: str, value: Any, max_length: int = MAX_TEXT) -> str:
     """Return a typed text, or raise for other types, long texts and what PostgreSQL or UTF-8 cannot hold."""
     if not isinstance(value, str) or len(value) > max_length:
-        raise refuse(f"{name}: expected a text of at most {max_length:,} characters, found {_describe(value)}")
+        raise build_refusal(f"{name}: expected a text of at most {max_length:,} characters, found {_describe(value)}")
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise refuse(f"{name}: the text has a character that cannot be stored (NUL or half a pair); remove it")
+        raise build_refusal(f"{name}: the text has a character that cannot be stored (NUL or half a pair); remove it")
     return value
 
 
@@ -157,18 +157,18 @@ def _describe(value: Any) -> str:
 def check_answer(protocol: Protocol, shown: ShownUnit, cell_id: str, answer: Any) -> dict[str, Value]:
     """Return the values of an answer to a cell; raise for what the protocol or the unit does not have."""
     if not isinstance(answer, dict):
-        raise refuse(f"an answer is an object with the widgets' names, found {type(answer).__name__}")
+        raise build_refusal(f"an answer is an object with the widgets' names, found {type(answer).__name__}")
     if cell_id == FORM:
         cell = Cell(FORM, "annotator")
     elif cell_id in shown.cells:
         cell = shown.cells[cell_id]
     else:
-        raise refuse(f"the cell {_describe(cell_id)} is not in this unit; load the unit again")
+        raise build_refusal(f"the cell {_describe(cell_id)} is not in this unit; load the unit again")
     widgets = {widget.name: widget for widget in protocol.of_scope(cell.scope)}
     values = {}
     for name, value in answer.items():
         if name not in widgets:
-            raise refuse(f"the protocol asks nothing called {_describe(name)} here; load the page again")
+            raise build_refusal(f"the protocol asks nothing called {_describe(name)} here; load the page again")
         if value is not None:
             values[name] = _check_value(widgets[name], value, shown, cell)
     return values
@@ -214,7 +214,7 @@ def _check_score(widget: Score, value: Any) -> ScoreValue | CriterionScores:
     if not widget.criteria:
         return ScoreValue(_check_number(widget, value))
     if not isinstance(value, dict) or not set(value) <= set(widget.criteria):
-        raise refuse(f"{widget.name}: expected an object with a number for each of {', '.join(widget.criteria)}")
+        raise build_refusal(f"{widget.name}: expected an object with a number for each of {', '.join(widget.criteria)}")
     return CriterionScores(
         {name: _check_number(widget, number) for name, number in value.items() if number is not None}
     )
@@ -222,12 +222,12 @@ def _check_score(widget: Score, value: Any) -> ScoreValue | CriterionScores:
 
 def _check_number(widget: Score, value: Any) -> Number:
     if not is_number(value):
-        raise refuse(f"{widget.name}: expected a number, found {_describe(value)}")
+        raise build_refusal(f"{widget.name}: expected a number, found {_describe(value)}")
     if not widget.low <= value <= widget.high:
-        raise refuse(f"{widget.name}: {value:g} is outside {widget.low:g} to {widget.high:g}")
+        raise build_refusal(f"{widget.name}: {value:g} is outside {widget.low:g} to {widget.high:g}")
     steps = (value - widget.low) / widget.step
     if abs(steps - round(steps)) > 1e-6:
-        raise refuse(f"{widget.name}: {value:g} is between two steps of {widget.step:g} from {widget.low:g}")
+        raise build_refusal(f"{widget.name}: {value:g} is between two steps of {widget.step:g} from {widget.low:g}")
     return value
 
 
@@ -247,7 +247,7 @@ def text_digest(text: str) -> str:
 
 def _check_spans(widget: Spans, value: Any, shown: ShownUnit, cell: Cell) -> MarkedSpans:
     if not isinstance(value, list) or len(value) > MAX_SPANS:
-        raise refuse(f"{widget.name}: expected a list of at most {MAX_SPANS} spans")
+        raise build_refusal(f"{widget.name}: expected a list of at most {MAX_SPANS} spans")
     texts = {"output": shown.output(cell).text}
     source = shown.row(cell).source
     if widget.on_source and source is not None:
@@ -262,25 +262,27 @@ def _check_span(
     widget: Spans, span: Any, texts: Mapping[str, str], severities: set[str], categories: set[str]
 ) -> MarkedSpan:
     if not isinstance(span, dict):
-        raise refuse(f"{widget.name}: a span is an object with start, end, quote and severity")
+        raise build_refusal(f"{widget.name}: a span is an object with start, end, quote and severity")
     side = span.get("side", "output")
     text = texts.get(side) if isinstance(side, str) else None
     if text is None:
-        raise refuse(f"{widget.name}: spans cannot be marked on {_describe(side)} here")
+        raise build_refusal(f"{widget.name}: spans cannot be marked on {_describe(side)} here")
     start, end = span.get("start"), span.get("end")
     if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(text):
-        raise refuse(
+        raise build_refusal(
             f"{widget.name}: a span from {_describe(start)} to {_describe(end)} is not inside the text of {len(text)} "
             "characters"
         )
     if span.get("quote") != text[start:end]:
-        raise refuse(f"{widget.name}: the span's text is not what was shown there; load the unit again")
+        raise build_refusal(f"{widget.name}: the span's text is not what was shown there; load the unit again")
     severity = span.get("severity")
     if severity is not None and not _is_among(severity, severities):
-        raise refuse(f"{widget.name}: no severity {_describe(severity)}; there are {', '.join(sorted(severities))}")
+        raise build_refusal(
+            f"{widget.name}: no severity {_describe(severity)}; there are {', '.join(sorted(severities))}"
+        )
     category = span.get("category")
     if category is not None and not _is_among(category, categories):
-        raise refuse(f"{widget.name}: no category {_describe(category)}; load the page again")
+        raise build_refusal(f"{widget.name}: no category {_describe(category)}; load the page again")
     return MarkedSpan(start, end, text[start:end], severity, category, side, text_digest(text))
 
 
@@ -288,41 +290,41 @@ def _is_among(value: Any, names: Collection[str]) -> TypeGuard[str]:
     return isinstance(value, str) and value in names
 
 
-def _check_choice(widget: Choice, value: Any, slots: Sequence[str]) -> Preference | BestWorst | Ranking:
+def _check_choice(widget: Choice, value: Any, slots: Sequence[str]) -> Preference | BestWorst | RankedSlots:
     if widget.style == "pairwise":
         return _check_preference(widget, value, slots)
     if widget.style == "best-worst":
         if not isinstance(value, dict) or not set(value) <= {"best", "worst"}:
-            raise refuse(f'{widget.name}: expected {{"best": slot, "worst": slot}}')
+            raise build_refusal(f'{widget.name}: expected {{"best": slot, "worst": slot}}')
         chosen = [slot for slot in value.values() if slot is not None]
         if not all(_is_among(slot, slots) for slot in chosen) or len(set(chosen)) < len(chosen):
-            raise refuse(f"{widget.name}: best and worst are two different ones of {', '.join(slots)}")
+            raise build_refusal(f"{widget.name}: best and worst are two different ones of {', '.join(slots)}")
         return BestWorst(value.get("best"), value.get("worst"))
     groups = [group if isinstance(group, list) else [group] for group in (value if isinstance(value, list) else [])]
     flat = [slot for group in groups for slot in group]
     if not all(_is_among(slot, slots) for slot in flat) or sorted(flat) != sorted(slots):
-        raise refuse(f"{widget.name}: a ranking names each of {', '.join(slots)} once")
+        raise build_refusal(f"{widget.name}: a ranking names each of {', '.join(slots)} once")
     if not widget.ties and any(len(group) != 1 for group in groups):
-        raise refuse(f"{widget.name}: ties are not allowed")
-    return Ranking(groups)
+        raise build_refusal(f"{widget.name}: ties are not allowed")
+    return RankedSlots(groups)
 
 
 def _check_preference(widget: Choice, value: Any, slots: Sequence[str]) -> Preference:
     chosen, strength = (value.get("choice"), value.get("strength")) if isinstance(value, dict) else (value, None)
     options = [*slots, "tie"] if widget.ties else list(slots)
     if not _is_among(chosen, options):
-        raise refuse(f"{widget.name}: expected one of {', '.join(options)}, found {_describe(chosen)}")
+        raise build_refusal(f"{widget.name}: expected one of {', '.join(options)}, found {_describe(chosen)}")
     if not widget.strength:
         return Preference(chosen)
     if strength is not None and not (type(strength) is int and 1 <= strength <= widget.strength):
-        raise refuse(f"{widget.name}: the strength is 1 to {widget.strength}, found {_describe(strength)}")
+        raise build_refusal(f"{widget.name}: the strength is 1 to {widget.strength}, found {_describe(strength)}")
     return Preference(chosen, None if chosen == "tie" else strength, graded=True)
 
 
 def _check_form(widget: Form, value: Any) -> FormEntries:
     fields = {field.name: field for field in widget.fields}
     if not isinstance(value, dict) or not set(value) <= set(fields):
-        raise refuse(f"{widget.name}: expected an object with the fields {', '.join(fields)}")
+        raise build_refusal(f"{widget.name}: expected an object with the fields {', '.join(fields)}")
     return FormEntries({name: _check_field(fields[name], entry) for name, entry in value.items() if entry is not None})
 
 
@@ -330,9 +332,9 @@ def _check_field(field: Field, value: Any) -> str | Number | bool:
     if field.kind == "text":
         return check_text(field.name, value)
     if field.kind == "select" and not _is_among(value, field.options):
-        raise refuse(f"{field.name}: expected one of {', '.join(field.options)}, found {_describe(value)}")
+        raise build_refusal(f"{field.name}: expected one of {', '.join(field.options)}, found {_describe(value)}")
     fits = field.kind == "select" or (is_number(value) if field.kind == "number" else isinstance(value, bool))
     if not fits:
-        raise refuse(f"{field.name}: expected {field.kind}, found {_describe(value)}")
+        raise build_refusal(f"{field.name}: expected {field.kind}, found {_describe(value)}")
     checked: str | Number | bool = value
     return checked

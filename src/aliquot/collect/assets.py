@@ -48,10 +48,10 @@ def static_version() -> str:
 
 
 @functools.cache
-def locales() -> tuple[str, ...]:
+def list_locales() -> tuple[str, ...]:
     """Return the languages that the page speaks.
 
-    >>> "en" in locales()
+    >>> "en" in list_locales()
     True
     """
     folder = resources.files("aliquot.collect") / "locales"
@@ -59,15 +59,15 @@ def locales() -> tuple[str, ...]:
 
 
 @functools.cache
-def strings(locale: str) -> Mapping[str, str]:
+def load_strings(locale: str) -> Mapping[str, str]:
     """Return the page's words in a language; English where there is no file, and for keys that a file lacks.
 
-    >>> strings("de-AT")["submit"]
+    >>> load_strings("de-AT")["submit"]
     'Abgeben'
     """
     english = _strings_file("en")
-    name = locale if locale in locales() else locale.replace("_", "-").split("-")[0].lower()
-    return {**english, **_strings_file(name)} if name in locales() else english
+    name = locale if locale in list_locales() else locale.replace("_", "-").split("-")[0].lower()
+    return {**english, **_strings_file(name)} if name in list_locales() else english
 
 
 def _strings_file(name: str) -> dict[str, str]:
@@ -76,36 +76,40 @@ def _strings_file(name: str) -> dict[str, str]:
 
 
 @functools.cache
-def _templates() -> jinja2.Environment:
+def _load_templates() -> jinja2.Environment:
     loader = jinja2.PackageLoader("aliquot.collect", "templates")
     return jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
 
 
-def _render(template: str, locale: str, **values: Any) -> str:
+def _render_template(template: str, locale: str, **values: Any) -> str:
     static = f"/static/{static_version()}"
-    return _templates().get_template(template).render(strings=strings(locale), locale=locale, static=static, **values)
+    return (
+        _load_templates()
+        .get_template(template)
+        .render(strings=load_strings(locale), locale=locale, static=static, **values)
+    )
 
 
 def annotator_page(*, title: str, locale: str) -> str:
     """Return the shell of the annotator's page."""
-    settings = {"locale": locale, "strings": dict(strings(locale))}
-    return _render("annotator.html", locale, title=title, settings=settings, script="main.js")
+    settings = {"locale": locale, "strings": dict(load_strings(locale))}
+    return _render_template("annotator.html", locale, title=title, settings=settings, script="main.js")
 
 
 def arrival_page(*, title: str, locale: str, key: str) -> str:
     """Return the page by which a worker of a crowd joins; `key` is where the browser keeps the worker's secret."""
-    settings = {"locale": locale, "strings": dict(strings(locale)), "key": key}
-    return _render("annotator.html", locale, title=title, settings=settings, script="arrive.js")
+    settings = {"locale": locale, "strings": dict(load_strings(locale)), "key": key}
+    return _render_template("annotator.html", locale, title=title, settings=settings, script="arrive.js")
 
 
 def words_page(title: str, message: str, locale: str = "en") -> str:
     """Return a page that only says something."""
-    return _render("words.html", locale, title=title, message=message)
+    return _render_template("words.html", locale, title=title, message=message)
 
 
 def organiser_page(view: Mapping[str, Any], *, base: str, csrf: str, done: str = "") -> str:
     """Return the organiser's page; `done` says what the last action did."""
-    return _render("organiser.html", "en", view=view, base=base, csrf=csrf, done=done)
+    return _render_template("organiser.html", "en", view=view, base=base, csrf=csrf, done=done)
 
 
 def as_json(value: Any) -> bytes:

@@ -37,13 +37,13 @@ def backup(campaign: Campaign, path: str | Path) -> int:
                 made.execute("PRAGMA journal_mode = DELETE")  # one file, which can be read in any folder
                 events = int(made.execute("SELECT COUNT(*) FROM events").fetchone()[0])
         except (sqlite3.Error, DBAPIError) as error:
-            raise _failed(campaign, target, error) from None
+            raise _build_copy_error(campaign, target, error) from None
         finally:
             remove_beside(temporary)
     return events
 
 
-def _failed(campaign: Campaign, target: Path, error: sqlite3.Error | DBAPIError) -> AliquotError:
+def _build_copy_error(campaign: Campaign, target: Path, error: sqlite3.Error | DBAPIError) -> AliquotError:
     said = str(getattr(error, "orig", error)).splitlines()[0]
     if is_damage(error):
         return build_damage_error(campaign.store.place, said)

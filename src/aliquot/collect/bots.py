@@ -14,10 +14,10 @@ Answers = dict[str, dict[str, Any]]
 def answer_unit(unit: Unit, protocol: Mapping[str, Any], rng: random.Random) -> Answers:
     """Return an answer to every question of a unit, as {cell: {widget: value}}."""
     found: Answers = {}
-    for cell, scope, slots, output in _cells(unit):
+    for cell, scope, slots, output in _list_cells(unit):
         widgets = [widget for widget in protocol["widgets"] if widget["scope"] == scope]
         if widgets:
-            found[cell] = {widget["name"]: _value(widget, slots, output, rng) for widget in widgets}
+            found[cell] = {widget["name"]: _draw_value(widget, slots, output, rng) for widget in widgets}
     return found
 
 
@@ -35,7 +35,7 @@ def changes(answers: Answers, rng: random.Random) -> list[dict[str, Any]]:
     ]
 
 
-def _cells(unit: Unit) -> Iterator[tuple[str, str, list[str], str]]:
+def _list_cells(unit: Unit) -> Iterator[tuple[str, str, list[str], str]]:
     slots: list[str] = []
     for row in unit["rows"]:
         slots = [output["slot"] for output in row["outputs"]]
@@ -52,22 +52,22 @@ def _cells(unit: Unit) -> Iterator[tuple[str, str, list[str], str]]:
         yield unit["annotator_cell"], "annotator", slots, ""
 
 
-def _value(widget: Mapping[str, Any], slots: Sequence[str], output: str, rng: random.Random) -> Any:
+def _draw_value(widget: Mapping[str, Any], slots: Sequence[str], output: str, rng: random.Random) -> Any:
     kind = widget["kind"]
     if kind == "score":
         steps = round((widget["high"] - widget["low"]) / widget["step"])
         drawn = [widget["low"] + rng.randint(0, steps) * widget["step"] for _ in widget["criteria"] or [None]]
         return dict(zip(widget["criteria"], drawn, strict=True)) if widget["criteria"] else drawn[0]
     if kind == "spans":
-        return _spans(widget, output, rng)
+        return _draw_spans(widget, output, rng)
     if kind == "choice":
-        return _choice(widget, slots, rng)
+        return _draw_choice(widget, slots, rng)
     if kind == "text":
         return f"{output} ok".strip()
-    return {field["name"]: _field(field, rng) for field in widget["fields"]}
+    return {field["name"]: _draw_field(field, rng) for field in widget["fields"]}
 
 
-def _spans(widget: Mapping[str, Any], output: str, rng: random.Random) -> list[dict[str, Any]]:
+def _draw_spans(widget: Mapping[str, Any], output: str, rng: random.Random) -> list[dict[str, Any]]:
     if not output or rng.random() < 0.4:
         return []
     start = rng.randrange(len(output))
@@ -85,7 +85,7 @@ def _spans(widget: Mapping[str, Any], output: str, rng: random.Random) -> list[d
     ]
 
 
-def _choice(widget: Mapping[str, Any], slots: Sequence[str], rng: random.Random) -> Any:
+def _draw_choice(widget: Mapping[str, Any], slots: Sequence[str], rng: random.Random) -> Any:
     order = rng.sample(list(slots), len(slots))
     if widget["style"] == "best-worst":
         return {"best": order[0], "worst": order[-1]}
@@ -97,7 +97,7 @@ def _choice(widget: Mapping[str, Any], slots: Sequence[str], rng: random.Random)
     return {"choice": chosen} | ({} if chosen == "tie" else {"strength": rng.randint(1, widget["strength"])})
 
 
-def _field(field: Mapping[str, Any], rng: random.Random) -> Any:
+def _draw_field(field: Mapping[str, Any], rng: random.Random) -> Any:
     if field["kind"] in ("checkbox", "consent"):
         return True
     if field["kind"] == "number":

@@ -21,9 +21,9 @@ from aliquot.collect.judges import add_unselected
 from aliquot.collect.new_campaign import CampaignSettings, annotator_names, gather_inputs
 from aliquot.collect.people import FORGOTTEN, VALID, WITHDRAWN, erase_person
 from aliquot.collect.protocols import Protocol
-from aliquot.collect.rebuilding import CheckResult, check, rederive_tables
+from aliquot.collect.rebuilding import CheckResult, check_tables, rederive_tables
 from aliquot.collect.schema import is_url
-from aliquot.collect.statements import locking, set_meta, sql
+from aliquot.collect.statements import lock_statement, set_meta, sql
 from aliquot.collect.status import Status, status_of
 from aliquot.collect.store import Store
 from aliquot.collect.stored_inputs import StoredInputs, campaign_state, judgments_per_output, meta_value
@@ -154,7 +154,7 @@ class Campaign:
                 "back, or make new links: aliquot collect links CAMPAIGN --new"
             )
         shared = make_token(secret, self.facts.id, CROWD, int(meta.get("crowd_number", "1")))
-        own = {name: f"{base}/{crowd.route(name)}/{token}" for name, token in tokens.items()}
+        own = {name: f"{base}/{crowd.page_route(name)}/{token}" for name, token in tokens.items()}
         return Links(f"{base}/o/{organiser}", own, crowd.shared_links(f"{base}/c/{shared}"))
 
     def _renew_links(self) -> None:
@@ -371,7 +371,7 @@ class Campaign:
     def check(self) -> CheckResult:
         """Build all tables again from the log and compare them with those that are there."""
         with self.store.read() as connection:
-            return check(connection, self.protocol, self.inputs.texts, self.store.place)
+            return check_tables(connection, self.protocol, self.inputs.texts, self.store.place)
 
     def forget(self, name: str, reason: str = "") -> str:
         """Delete what an annotator answered and said, from the tables and from the log; return the new name."""
@@ -379,7 +379,7 @@ class Campaign:
         def change(connection: Connection) -> str:
             identity = self.identity(connection, name)
             names = set(connection.execute(sql("SELECT name FROM annotators")).scalars())
-            connection.execute(locking(connection, "SELECT id FROM annotators WHERE id = :id"), {"id": identity})
+            connection.execute(lock_statement(connection, "SELECT id FROM annotators WHERE id = :id"), {"id": identity})
             alias = f"forgotten-{identity}"
             while alias in names:
                 alias += "-"

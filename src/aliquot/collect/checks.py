@@ -19,17 +19,18 @@ from aliquot.stats.text_similarity import word_spans
 
 _RUN = ((1, 1), (5, 2), (8, 3), (15, 4), (20, 5))
 """Words of an output up to which so many are replaced; a quarter of longer ones, as in WMT's bad references."""
-_FEWEST_PAIRS = 5  # the smallest number at which a one-sided signed-rank test can reach 0.05
-_FEWEST_VALUES = 10
+MIN_PAIRS = 5  # the smallest number at which a one-sided signed-rank test can reach 0.05
+MIN_VALUES = 10
 _CELL = ("item", "system", "criterion")
 
 
-def damaged(text: str, donor: str, rng: np.random.Generator) -> str | None:
+def damage_text(text: str, donor: str, rng: np.random.Generator) -> str | None:
     """Replace a run of words by as many words of another item's output; None where that changes nothing.
 
     The first and the last word stay where the text is long enough, so that the damage is not seen at a glance.
 
-    >>> damaged("The cat sat on the mat today.", "Prices rose again in the third quarter.", np.random.default_rng(1))
+    >>> rng = np.random.default_rng(1)
+    >>> damage_text("The cat sat on the mat today.", "Prices rose again in the third quarter.", rng)
     'The cat again in the mat today.'
     """
     words, other = word_spans(text), word_spans(donor)
@@ -79,14 +80,14 @@ def annotator_cards(judgments: Judgments, *, floor: Mapping[str, float] | None =
         judgments: all of them, with the columns `control` and `repeat` of planted cells, `page`, `spans`, `marked`.
         floor: the fewest seconds that reading a page takes, by page.
     """
-    table = _complete(judgments.table)
+    table = _add_columns(judgments.table)
     own = table.filter(pl.col("control").is_null() & ~pl.col("repeat"))
-    severity = _severity(own)
+    severity = _compute_severity(own)
     names = sorted(table["annotator"].drop_nulls().unique().to_list())
-    return tuple(_card(table.filter(pl.col("annotator") == name), name, severity, floor or {}) for name in names)
+    return tuple(_make_card(table.filter(pl.col("annotator") == name), name, severity, floor or {}) for name in names)
 
 
-def _complete(table: pl.DataFrame) -> pl.DataFrame:
+def _add_columns(table: pl.DataFrame) -> pl.DataFrame:
     absent = {
         "control": pl.String(),
         "page": pl.String(),
@@ -103,7 +104,7 @@ def _complete(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(again.alias("repeat"), pl.when(control != "false").then(control).alias("control"))
 
 
-def _severity(own: pl.DataFrame) -> dict[str, float]:
+def _compute_severity(own: pl.DataFrame) -> dict[str, float]:
     """Each annotator's mean deviation from the mean of the others on the same system and criterion."""
     totals = own.group_by("system", "criterion").agg(
         pl.col("value").sum().alias("sum"), pl.col("value").count().alias("n")
@@ -118,11 +119,13 @@ def _severity(own: pl.DataFrame) -> dict[str, float]:
     return {name: float(gap) for name, gap in rows if gap is not None}
 
 
-def _card(rows: pl.DataFrame, name: str, severity: Mapping[str, float], floor: Mapping[str, float]) -> AnnotatorCard:
+def _make_card(
+    rows: pl.DataFrame, name: str, severity: Mapping[str, float], floor: Mapping[str, float]
+) -> AnnotatorCard:
     own = rows.filter(pl.col("control").is_null() & ~pl.col("repeat"))
     pages = rows.drop_nulls("page").group_by("page").agg(pl.col("seconds").sum())
     original, copies = _damaged_pairs(rows)
-    p = float(wilcoxon_p(np.column_stack([original, copies]))[0, 1]) if len(original) >= _FEWEST_PAIRS else np.nan
+    p = float(wilcoxon_p(np.column_stack([original, copies]))[0, 1]) if len(original) >= MIN_PAIRS else np.nan
     gold = rows.filter(
         pl.col("control").is_not_null() & pl.col("expected").is_not_null() & pl.col("value").is_not_null()
     )
@@ -130,22 +133,22 @@ def _card(rows: pl.DataFrame, name: str, severity: Mapping[str, float], floor: M
     again = _repeat_differences(rows)
     values = own["value"].drop_nulls()
     fast = [seconds < floor[page] for page, seconds in pages.iter_rows() if page in floor and seconds is not None]
-    most = float(values.value_counts()["count"].to_numpy().max()) if len(values) >= _FEWEST_VALUES else np.nan
+    most = float(values.value_counts()["count"].to_numpy().max()) if len(values) >= MIN_VALUES else np.nan
     card = AnnotatorCard(
         name,
         own.height,
         pages.height,
-        _number(pages["seconds"].median()),
+        _number_or_nan(pages["seconds"].median()),
         severity.get(name, np.nan),
         len(original),
-        _mean(original > copies),
+        _mean_or_nan(original > copies),
         p,
         gold.height,
-        _number(passed),
+        _number_or_nan(passed),
         len(again),
-        _mean(again),
+        _mean_or_nan(again),
         most / max(1, len(values)),
-        _mean(np.array(fast)),
+        _mean_or_nan(np.array(fast)),
         _spans_per_output(own),
         rows.filter(pl.col("marked").is_not_null() & pl.col("control").is_null()).height,
         "",
@@ -186,7 +189,7 @@ def _spans_per_output(own: pl.DataFrame) -> float:
 def _with_suggestion(card: AnnotatorCard) -> AnnotatorCard:
     """Pause where checks fail beyond doubt, look where something is unusual; each reason with its numbers."""
     grave, slight = [], []
-    if card.damaged >= _FEWEST_PAIRS and card.damaged_p > 0.05:
+    if card.damaged >= MIN_PAIRS and card.damaged_p > 0.05:
         grave.append(
             f"damaged copies do not score lower ({card.damaged_passed:.0%} of {card.damaged}, p = {card.damaged_p:.2f})"
         )
@@ -197,20 +200,20 @@ def _with_suggestion(card: AnnotatorCard) -> AnnotatorCard:
     if card.too_fast > 0.2:
         slight.append(f"{card.too_fast:.0%} of the pages were answered faster than they can be read")
     if not grave and not slight:
-        known = card.damaged + card.gold + card.repeats > 0 or card.judgments >= _FEWEST_VALUES
+        known = card.damaged + card.gold + card.repeats > 0 or card.judgments >= MIN_VALUES
         text = "nothing to do" if known else "too little is known yet"
-        return _replaced(card, text, ())
+        return _replace_suggestion(card, text, ())
     action = "pause, and look at the answers" if grave else "look at some answers"
-    return _replaced(card, action, tuple(grave + slight))
+    return _replace_suggestion(card, action, tuple(grave + slight))
 
 
-def _replaced(card: AnnotatorCard, suggestion: str, evidence: tuple[str, ...]) -> AnnotatorCard:
+def _replace_suggestion(card: AnnotatorCard, suggestion: str, evidence: tuple[str, ...]) -> AnnotatorCard:
     return AnnotatorCard(**{**vars(card), "suggestion": suggestion, "evidence": evidence})
 
 
-def _mean(values: np.ndarray) -> float:
+def _mean_or_nan(values: np.ndarray) -> float:
     return float(np.mean(values)) if len(values) else float("nan")
 
 
-def _number(value: Any) -> float:
+def _number_or_nan(value: Any) -> float:
     return float("nan") if value is None else float(value)

@@ -47,7 +47,7 @@ class GuardedConnection(H11Protocol):
         super().connection_made(transport)
         self.conn = _Reader(h11.SERVER, MAX_HEAD)
         self.since = self.loop.time()
-        self._watch()
+        self._update_deadline()
         if len(self.connections) > MAX_CONNECTIONS and not self._make_room():
             self.connections.discard(self)
             transport.write(_FULL)
@@ -57,7 +57,7 @@ class GuardedConnection(H11Protocol):
         """Read a part of a request."""
         super().data_received(data)
         self.since = self.loop.time()
-        self._watch()
+        self._update_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the time limit."""
@@ -72,7 +72,7 @@ class GuardedConnection(H11Protocol):
     def resume_writing(self) -> None:
         """Go on writing."""
         super().resume_writing()
-        self._watch()
+        self._update_deadline()
 
     def shutdown(self) -> None:
         """End at once what would not end by itself: streams, and requests that are not sent to the end."""
@@ -92,7 +92,7 @@ class GuardedConnection(H11Protocol):
         cycle = self.current_cycle
         return cycle is None or cycle.response_complete or cycle.more_body
 
-    def _watch(self) -> None:
+    def _update_deadline(self) -> None:
         self._set_deadline(self.conn.their_state in (h11.IDLE, h11.SEND_BODY))
 
     def _set_deadline(self, wanted: bool) -> None:

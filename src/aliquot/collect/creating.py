@@ -17,11 +17,11 @@ from sqlalchemy.exc import DBAPIError
 from aliquot._version import __version__
 from aliquot.collect import event_types as kinds
 from aliquot.collect.events import Log
-from aliquot.collect.lists import fixed_lists
+from aliquot.collect.lists import make_fixed_lists
 from aliquot.collect.new_campaign import NewCampaign
 from aliquot.collect.schema import create as create_tables
 from aliquot.collect.schema import make_engine, remove_beside
-from aliquot.collect.statements import NUMBERING, encode, one_at_a_time, reseal, sql
+from aliquot.collect.statements import NUMBERING, encode, one_at_a_time, sql, update_seal
 from aliquot.collect.store import Clock
 from aliquot.collect.tokens import CROWD, ORGANISER, make_token, new_secret, token_hash
 from aliquot.collect.unit_texts import UnitTexts
@@ -49,7 +49,7 @@ def create_file(path: Path, inputs: NewCampaign) -> None:
             temporary.unlink()
             secret = new_secret(key)
             try:
-                _fill(f"{temporary}", inputs, secret, path)
+                _fill_database(f"{temporary}", inputs, secret, path)
             finally:
                 remove_beside(temporary)
     except BaseException:
@@ -64,13 +64,13 @@ def create_at_url(url: str, inputs: NewCampaign) -> None:
     temporary = folder / f"aliquot-{secrets.token_hex(4)}.key"
     secret = new_secret(temporary)
     try:
-        campaign = _fill(url, inputs, secret, "the database")
+        campaign = _fill_database(url, inputs, secret, "the database")
         temporary.replace(folder / f"aliquot-{campaign}.key")
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _fill(place: str, inputs: NewCampaign, secret: bytes, named: str | Path) -> str:
+def _fill_database(place: str, inputs: NewCampaign, secret: bytes, named: str | Path) -> str:
     engine = make_engine(place)
     try:
         create_tables(engine)
@@ -109,7 +109,7 @@ def fill(connection: Connection, inputs: NewCampaign, secret: bytes, now: float)
     }
     rows = [{"key": key, "value": value} for key, value in meta.items()]
     connection.execute(sql("INSERT INTO meta (key, value) VALUES (:key, :value)"), rows)
-    reseal(connection, "meta", rows)
+    update_seal(connection, "meta", rows)
     texts = UnitTexts(inputs.evalset, inputs.protocol)
     log = Log(inputs.protocol, lambda: texts)
     facts = {name: meta[name] for name in ("campaign", "aliquot", "seed", "assign", "per_output", "data", "settings")}
@@ -125,22 +125,22 @@ def fill(connection: Connection, inputs: NewCampaign, secret: bytes, now: float)
 
 def _store_inputs(connection: Connection, inputs: NewCampaign) -> None:
     store_data(connection, inputs.evalset)
-    _store(connection, "protocol", inputs.protocol_text.encode())
+    _store_input(connection, "protocol", inputs.protocol_text.encode())
     if inputs.selection is not None:
         store_selection(connection, inputs.selection)
 
 
 def store_selection(connection: Connection, selection: Selection) -> None:
     """Store a selection beside the earlier ones, which stay."""
-    _store(connection, _later(connection, "selection"), _selection_bytes(selection))
+    _store_input(connection, _next_name(connection, "selection"), _selection_bytes(selection))
 
 
 def store_data(connection: Connection, evalset: EvalSet) -> None:
     """Store data beside the earlier ones, which stay."""
-    _store(connection, _later(connection, "data"), _data_bytes(evalset))
+    _store_input(connection, _next_name(connection, "data"), _data_bytes(evalset))
 
 
-def _later(connection: Connection, name: str) -> str:
+def _next_name(connection: Connection, name: str) -> str:
     """The name of the next input of a kind: data, data.001, ... in order of their names."""
     query = sql("SELECT COUNT(*) FROM inputs WHERE name LIKE :like")
     count = int(connection.execute(query, {"like": f"{name}%"}).scalar() or 0)
@@ -153,10 +153,10 @@ def _data_bytes(evalset: EvalSet) -> bytes:
     return gzip.compress(data, compresslevel=6, mtime=0)
 
 
-def _store(connection: Connection, name: str, content: bytes) -> None:
+def _store_input(connection: Connection, name: str, content: bytes) -> None:
     row = {"name": name, "sha256": hashlib.sha256(content).hexdigest(), "content": content}
     connection.execute(sql("INSERT INTO inputs (name, sha256, content) VALUES (:name, :sha256, :content)"), row)
-    reseal(connection, "inputs", [row])
+    update_seal(connection, "inputs", [row])
 
 
 def _selection_bytes(selection: Selection) -> bytes:
@@ -224,7 +224,7 @@ def add_annotators(
 
 def _plan_lists(log: Log, connection: Connection, inputs: NewCampaign, ids: Sequence[str], now: float) -> None:
     settings = inputs.settings
-    lists = fixed_lists([unit.systems for unit in inputs.units], ids, settings.per_output, settings.seed)
+    lists = make_fixed_lists([unit.systems for unit in inputs.units], ids, settings.per_output, settings.seed)
     for who, entries in lists.items():
         for position, (number, slots) in enumerate(entries, start=1):
             event = kinds.UnitPlanned(

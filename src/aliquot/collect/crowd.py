@@ -78,12 +78,12 @@ class Visit:
         return f"{self.provider}:{self.worker}"
 
 
-def visit(provider: str, query: Mapping[str, str]) -> Visit | None:
+def read_visit(provider: str, query: Mapping[str, str]) -> Visit | None:
     """Read a link's query; None for a preview, which makes nobody.
 
-    >>> visit("prolific", {"PROLIFIC_PID": "5f1", "STUDY_ID": "s", "SESSION_ID": "x"}).annotator
+    >>> read_visit("prolific", {"PROLIFIC_PID": "5f1", "STUDY_ID": "s", "SESSION_ID": "x"}).annotator
     'prolific:5f1'
-    >>> visit("mturk", {"assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE"}) is None
+    >>> read_visit("mturk", {"assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE"}) is None
     True
     """
     if provider not in PROVIDERS:
@@ -98,13 +98,13 @@ def visit(provider: str, query: Mapping[str, str]) -> Visit | None:
     return Visit(
         provider,
         worker,
-        _plain(query.get(names.session or "")),
-        _plain(query.get(names.study or "")),
+        _require_plain_id(query.get(names.session or "")),
+        _require_plain_id(query.get(names.study or "")),
         _submit_target(submit_to),
     )
 
 
-def _plain(text: str | None) -> str | None:
+def _require_plain_id(text: str | None) -> str | None:
     return text if text and _WORKER.fullmatch(text) else None
 
 
@@ -122,12 +122,12 @@ def _submit_target(url: str | None) -> str | None:
     return f"https://{host}/mturk/externalSubmit"
 
 
-def most_workers(units: int) -> int:
+def default_worker_limit(units: int) -> int:
     """Return how many workers shared links let in by default: two for each unit that is wanted, and a few.
 
     A worker does at least one unit; every second one may be screened out or leave.
 
-    >>> most_workers(50)
+    >>> default_worker_limit(50)
     120
     """
     return 2 * units + _SPARE
@@ -154,10 +154,10 @@ def count_workers(connection: Connection) -> int:
     return int(connection.execute(query).scalar() or 0)
 
 
-def route(name: str) -> str:
+def page_route(name: str) -> str:
     """Return the route of the page for a provider's workers, or for an annotator by name: MTurk's may be framed.
 
-    >>> route("mturk"), route("mturk:A1B2"), route("ann1")
+    >>> page_route("mturk"), page_route("mturk:A1B2"), page_route("ann1")
     ('m', 'm', 'a')
     """
     return "m" if name.partition(":")[0] == "mturk" else "a"
@@ -181,7 +181,7 @@ def code_for(secret: bytes, outcome: Outcome, annotator: str, given: Mapping[str
 
 
 @dataclass(frozen=True)
-class Payment:
+class WorkerPayment:
     """What one annotator is paid."""
 
     annotator: str
@@ -195,9 +195,9 @@ class Payment:
     hourly: float  # base and bonus by the hour of active work
 
 
-def payments(
+def compute_payments(
     work: Iterable[tuple[str, str, int, float, Outcome, bool]], *, per_unit: float, bonus: float, currency: str
-) -> list[Payment]:
+) -> list[WorkerPayment]:
     """Pay everybody for the units they did, and the bonus to those who passed the checks.
 
     Args:
@@ -206,7 +206,8 @@ def payments(
         bonus: paid once to those who completed and passed.
         currency: for example EUR.
 
-    >>> payments([("link:a", "a", 4, 3600.0, "completed", True)], per_unit=2.0, bonus=1.0, currency="EUR")[0].hourly
+    >>> work = [("link:a", "a", 4, 3600.0, "completed", True)]
+    >>> compute_payments(work, per_unit=2.0, bonus=1.0, currency="EUR")[0].hourly
     9.0
     """
     rows = []
@@ -214,5 +215,5 @@ def payments(
         extra = bonus if outcome == "completed" and passed else 0.0
         base = round(units * per_unit, 2)
         hourly = (base + extra) / seconds * 3600 if seconds > 0 else float("nan")
-        rows.append(Payment(annotator, worker, units, seconds, base, extra, currency, outcome, hourly))
+        rows.append(WorkerPayment(annotator, worker, units, seconds, base, extra, currency, outcome, hourly))
     return rows

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from aliquot.collect.assets import locales
+from aliquot.collect.assets import list_locales
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.protocols import list_protocols
 from aliquot.collect.server import serve
@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Make the demo and serve it."""
     parser = argparse.ArgumentParser(prog="python -m aliquot.collect.demo", description="Serve a demo campaign.")
     parser.add_argument("protocol", nargs="?", default="esa", choices=list_protocols())
-    parser.add_argument("--locale", default="en", choices=locales())
+    parser.add_argument("--locale", default="en", choices=list_locales())
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--open", action="store_true", help="open the first annotator's page in a browser")
     options = parser.parse_args(arguments)

@@ -29,8 +29,8 @@ from aliquot.collect.statements import (
     delete_rows,
     encode,
     event_digest,
-    insert,
-    locking,
+    insert_rows,
+    lock_statement,
     set_meta,
     sql,
 )
@@ -83,7 +83,7 @@ class Log:
         if handler is not None:
             handler(self, connection, time, event)
         if event.IS_AUDITED:
-            insert(connection, "audit", [{"time": time, "kind": event.KIND, "payload": payload}])
+            insert_rows(connection, "audit", [{"time": time, "kind": event.KIND, "payload": payload}])
 
     def show_unit(self, connection: Connection, unit: int) -> ShownUnit:
         """Return a unit as it is shown; units never change, so that those in work are kept in memory."""
@@ -116,7 +116,9 @@ LEASE_QUERY = "SELECT id, unit_id, annotator_id, state, position, slots FROM ass
 def find_lease(connection: Connection, assignment: str, *, lock: bool = False) -> Lease | None:
     """Return an assignment by its id; `lock` keeps other processes from freeing it meanwhile."""
     query = LEASE_QUERY + "id = :id"
-    row = connection.execute(locking(connection, query) if lock else sql(query), {"id": assignment}).one_or_none()
+    row = connection.execute(
+        lock_statement(connection, query) if lock else sql(query), {"id": assignment}
+    ).one_or_none()
     return None if row is None else Lease(*row)
 
 
@@ -129,7 +131,7 @@ def unit_kind(connection: Connection, unit: int) -> str:
 
 
 def _store_guidelines(_log: Log, connection: Connection, time: float, event: kinds.GuidelinesWritten) -> None:
-    insert(connection, "guidelines", [msgspec.structs.asdict(event) | {"created": time}])
+    insert_rows(connection, "guidelines", [msgspec.structs.asdict(event) | {"created": time}])
 
 
 def _change_state(_log: Log, connection: Connection, _time: float, event: kinds.StateChanged) -> None:
@@ -190,7 +192,7 @@ def _add_unit(log: Log, connection: Connection, _time: float, event: kinds.UnitA
                 "repeat_of": cell.repeat_of,
             }
         )
-    insert(
+    insert_rows(
         connection,
         "units",
         [
@@ -208,7 +210,7 @@ def _add_unit(log: Log, connection: Connection, _time: float, event: kinds.UnitA
             }
         ],
     )
-    insert(connection, "cells", cells)
+    insert_rows(connection, "cells", cells)
     if event.kind == JUDGED:
         add_to_counter(connection, "units", 1)
         add_to_counter(connection, "wanted", event.wanted)
@@ -220,7 +222,7 @@ def _add_unit(log: Log, connection: Connection, _time: float, event: kinds.UnitA
 def _add_assignment(_log: Log, connection: Connection, time: float, event: kinds.UnitPlanned) -> None:
     """Add an assignment that is leased, or an entry of a fixed list, which counts as taken from the beginning."""
     leased = isinstance(event, kinds.UnitLeased)
-    insert(
+    insert_rows(
         connection,
         "assignments",
         [
@@ -389,7 +391,7 @@ def _insert_judgments(
     log: Log,
     connection: Connection,
     lease: Lease,
-    annotator: people.AnnotatorRow,
+    annotator: people.AnnotatorRecord,
     order: int,
     only: str | None = None,
 ) -> None:
@@ -409,11 +411,11 @@ def _insert_judgments(
         if row.cell_id in shown.cells and only in (None, row.cell_id)
     }
     # a surplus judgment stays one when its annotator is included again
-    marked = "surplus" if lease.state == "surplus" else people.mark_of(annotator)
+    marked = "surplus" if lease.state == "surplus" else people.judgment_mark(annotator)
     unit = SubmittedUnit(lease.id, annotator.name, shown, decode(lease.slots), order, marked)
     judgments, choices = derive_rows(log.protocol, unit, answers, _read_controls(connection, lease.unit_id))
-    insert(connection, "judgments", judgments)
-    insert(connection, "choices", choices)
+    insert_rows(connection, "judgments", judgments)
+    insert_rows(connection, "choices", choices)
 
 
 def _read_controls(connection: Connection, unit: int) -> Mapping[str, Control]:

@@ -15,7 +15,7 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 import polars as pl
 
-from aliquot.collect.lists import fixed_lists
+from aliquot.collect.lists import make_fixed_lists
 from aliquot.collect.new_campaign import NewCampaign
 from aliquot.collect.protocols import Protocol, Score, Spans
 from aliquot.collect.unit_texts import MarkedSpan, ShownRow, UnitTexts
@@ -132,7 +132,7 @@ def write_for(
     per_output, seed = settings.per_output, settings.seed
     texts = UnitTexts(inputs.evalset, protocol)
     pair = next((p for p in texts.pairs if len(p) == 2), ["", ""])
-    lists = fixed_lists([unit.systems for unit in units], inputs.annotators, per_output, seed)
+    lists = make_fixed_lists([unit.systems for unit in units], inputs.annotators, per_output, seed)
     rows = [texts.show_unit(unit) for unit in units]
     plan = _Plan(protocol, rows, units, lists, (pair[0], pair[1]), per_output, seed)
     _require_writable(tool, plan)
@@ -165,15 +165,15 @@ def _require_writable(tool: str, plan: _Plan) -> None:
         )
 
 
-def _questions(score: Score) -> list[str]:
+def _list_questions(score: Score) -> list[str]:
     return list(score.criteria) or [score.name]
 
 
-def _json(value: Any) -> bytes:
+def _encode_json(value: Any) -> bytes:
     return (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def _context(rows: Sequence[ShownRow], at: int, *, after: bool = False) -> tuple[str, str]:
+def _join_context(rows: Sequence[ShownRow], at: int, *, after: bool = False) -> tuple[str, str]:
     """Return the sources and the outputs that stand next to a row on one side, and are not judged."""
     near = rows[at + 1 :] if after else rows[:at]
     grey = [row for row in near if row.context]
@@ -190,13 +190,13 @@ def _texts_beside(row: ShownRow) -> dict[str, str]:
 # -- Pearmut and Appraise: a list for each annotator ----------------------------------------------------------------
 
 
-def _pearmut(plan: _Plan, key: _Key) -> Files:
+def _write_pearmut(plan: _Plan, key: _Key) -> Files:
     tasks = []
     for numbers in plan.lists.values():
         documents = []
         for number, slots in numbers:
             unit, rows = plan.units[number], plan.rows[number]
-            documents.append([_pearmut_item(row, unit, slots, key) for row in rows if not row.context])
+            documents.append([_build_pearmut_item(row, unit, slots, key) for row in rows if not row.context])
         tasks.append(documents)
     info: dict[str, Any] = {
         "assignment": "task-based",
@@ -210,13 +210,13 @@ def _pearmut(plan: _Plan, key: _Key) -> Files:
         info["sliders"] = [
             {"name": name, "min": score.low, "max": score.high, "step": score.step}
             for score in plan.scores
-            for name in _questions(score)
+            for name in _list_questions(score)
         ]
     if plan.spans is not None and plan.spans.categories:
         info["mqm_categories"] = {name: list(below) for name, below in plan.spans.categories.items()}
         info["mqm_severities"] = [severity.name for severity in plan.spans.severities]
     campaign = {"campaign_id": f"aliquot-{plan.protocol.name}-{plan.seed}", "info": info, "data": tasks}
-    return {"campaign.json": _json(campaign)}
+    return {"campaign.json": _encode_json(campaign)}
 
 
 def _pearmut_protocol(plan: _Plan) -> str:
@@ -227,7 +227,7 @@ def _pearmut_protocol(plan: _Plan) -> str:
     return "cESA" if plan.protocol.side_by_side else "ESA"
 
 
-def _pearmut_item(row: ShownRow, unit: Unit, slots: Sequence[int], key: _Key) -> dict[str, Any]:
+def _build_pearmut_item(row: ShownRow, unit: Unit, slots: Sequence[int], key: _Key) -> dict[str, Any]:
     name = f"r{key.fresh():06d}"
     texts = {name[:3]: text for name, text in _texts_beside(row).items()}  # src, ref
     outputs, suggested = {}, {}
@@ -244,11 +244,11 @@ def _pearmut_item(row: ShownRow, unit: Unit, slots: Sequence[int], key: _Key) ->
     return {"item_id": name, **texts, "tgt": outputs} | ({"error_spans": suggested} if suggested else {})
 
 
-def _appraise(plan: _Plan, key: _Key) -> Files:
+def _write_appraise(plan: _Plan, key: _Key) -> Files:
     languages = tuple(_LANGUAGES.get(code[:2], code or "und") for code in plan.languages)
     batches = []
     for batch, numbers in enumerate(plan.lists.values(), start=1):
-        entries = [entry for number, _ in numbers for entry in _appraise_items(plan, number, key)]
+        entries = [entry for number, _ in numbers for entry in _build_appraise_items(plan, number, key)]
         task = {
             "batchNo": batch,
             "batchSize": len(entries),
@@ -270,10 +270,10 @@ def _appraise(plan: _Plan, key: _Key) -> Files:
         "TASK_TYPE": "Document",
         "TASK_OPTIONS": options,
     }
-    return {"batches.json": _json(batches), "manifest.json": _json(manifest)}
+    return {"batches.json": _encode_json(batches), "manifest.json": _encode_json(manifest)}
 
 
-def _appraise_items(plan: _Plan, number: int, key: _Key) -> Iterator[dict[str, Any]]:
+def _build_appraise_items(plan: _Plan, number: int, key: _Key) -> Iterator[dict[str, Any]]:
     """Yield the segments of a unit; Appraise wants one target id in a document, and whole numbers as item ids."""
     unit, rows = plan.units[number], plan.rows[number]
     document = f"d{key.fresh():06d}"
@@ -282,7 +282,7 @@ def _appraise_items(plan: _Plan, number: int, key: _Key) -> Iterator[dict[str, A
             continue
         item = key.fresh()
         key.add(f"{item}:{document}", row.item, unit.systems[0])
-        left, right = _context(rows, at), _context(rows, at, after=True)
+        left, right = _join_context(rows, at), _join_context(rows, at, after=True)
         marks = [{"start_i": s.start, "end_i": s.end, "severity": s.severity} for s in row.outputs[0].prefilled or ()]
         yield {
             "_item": "",
@@ -305,14 +305,17 @@ def _appraise_items(plan: _Plan, number: int, key: _Key) -> Iterator[dict[str, A
 # -- Label Studio and Potato: one pool for all -----------------------------------------------------------------------
 
 
-def _pool(plan: _Plan, key: _Key) -> Iterator[tuple[dict[str, str], list[MarkedSpan]]]:
+def _list_outputs(plan: _Plan, key: _Key) -> Iterator[tuple[dict[str, str], list[MarkedSpan]]]:
     """Yield each output to judge with its texts, and the spans it begins with."""
     for unit, rows in zip(plan.units, plan.rows, strict=True):
         for at, row in enumerate(rows):
             if row.context:
                 continue
             cell = key.add(f"c{key.fresh():06d}", row.item, unit.systems[0])
-            (source_before, before), (source_after, after) = _context(rows, at), _context(rows, at, after=True)
+            (source_before, before), (source_after, after) = (
+                _join_context(rows, at),
+                _join_context(rows, at, after=True),
+            )
             near = {
                 "source_before": source_before,
                 "output_before": before,
@@ -323,7 +326,7 @@ def _pool(plan: _Plan, key: _Key) -> Iterator[tuple[dict[str, str], list[MarkedS
             yield {CELL: cell, **_texts_beside(row), **near, "output": output.text}, output.prefilled or []
 
 
-def _shown_fields(plan: _Plan) -> list[tuple[str, str]]:
+def _list_shown_fields(plan: _Plan) -> list[tuple[str, str]]:
     texts = _texts_beside(next(row for row in plan.rows[0] if not row.context))
     grey = any(row.context for rows in plan.rows for row in rows)
     fields = [("source_before", "before")] if grey and "source" in texts else []
@@ -332,9 +335,9 @@ def _shown_fields(plan: _Plan) -> list[tuple[str, str]]:
     return [*fields, ("output", "output"), *([("output_after", "after")] if grey else [])]
 
 
-def _label_studio(plan: _Plan, key: _Key) -> Files:
+def _write_label_studio(plan: _Plan, key: _Key) -> Files:
     tasks = []
-    for data, suggested in _pool(plan, key):
+    for data, suggested in _list_outputs(plan, key):
         regions = [
             {
                 "id": f"s{at}",
@@ -347,12 +350,12 @@ def _label_studio(plan: _Plan, key: _Key) -> Files:
         ]
         predictions = {"predictions": [{"model_version": "suggested", "result": regions}]} if regions else {}
         tasks.append({"data": data, **predictions})
-    return {"tasks.json": _json(tasks), "config.xml": _label_studio_config(plan).encode()}
+    return {"tasks.json": _encode_json(tasks), "config.xml": _build_label_studio_config(plan).encode()}
 
 
-def _label_studio_config(plan: _Plan) -> str:
+def _build_label_studio_config(plan: _Plan) -> str:
     lines = ["<View>", f"  <Header value={quoteattr(plan.protocol.instructions)}/>"]
-    for field, title in _shown_fields(plan):
+    for field, title in _list_shown_fields(plan):
         lines.append(f"  <Header value={quoteattr(title)} size={quoteattr('5')}/>")
         if field == "output" and plan.spans is not None:
             lines.append(f"  <Labels name={quoteattr('errors')} toName={quoteattr('output')}>")
@@ -367,27 +370,28 @@ def _label_studio_config(plan: _Plan) -> str:
             lines.append("    </Choice>")
         lines.append("  </Taxonomy>")
     for score in plan.scores:
-        for name in _questions(score):
+        low, high, step = (quoteattr(_format_number(value)) for value in (score.low, score.high, score.step))
+        for name in _list_questions(score):
             lines.append(f"  <Header value={quoteattr(name)} size={quoteattr('5')}/>")
             lines.append(
-                f'  <Number name={quoteattr(name)} toName="output" min={quoteattr(_n(score.low))} '
-                f"max={quoteattr(_n(score.high))} step={quoteattr(_n(score.step))} slider={quoteattr('true')} "
+                f'  <Number name={quoteattr(name)} toName="output" min={low} max={high} step={step} '
+                f"slider={quoteattr('true')} "
                 f"required={quoteattr(str(score.required).lower())}/>"
             )
     return "\n".join([*lines, "</View>", ""])
 
 
-def _n(number: float) -> str:
+def _format_number(number: float) -> str:
     return f"{number:g}"
 
 
-def _potato(plan: _Plan, key: _Key) -> Files:
+def _write_potato(plan: _Plan, key: _Key) -> Files:
     lines = [
-        json.dumps({"id": data.pop(CELL), **data}, ensure_ascii=False) for data, _ in _pool(plan, key)
+        json.dumps({"id": data.pop(CELL), **data}, ensure_ascii=False) for data, _ in _list_outputs(plan, key)
     ]  # Potato 2 has no spans to begin with
     shown = [
         {"key": field, "type": "text", "label": title} | ({"span_target": True} if field == "output" else {})
-        for field, title in _shown_fields(plan)
+        for field, title in _list_shown_fields(plan)
     ]
     config = {
         "annotation_task_name": plan.protocol.title,
@@ -401,13 +405,13 @@ def _potato(plan: _Plan, key: _Key) -> Files:
         "assignment_strategy": "random",
         "user_config": {"allow_all_users": False, "users": list(plan.lists)},
         "instance_display": {"fields": shown},
-        "annotation_schemes": list(_potato_schemes(plan)),
+        "annotation_schemes": list(_list_potato_schemes(plan)),
     }
     # JSON is YAML, and needs no library to be written correctly
-    return {"config.yaml": _json(config), "data/items.jsonl": ("\n".join(lines) + "\n").encode()}
+    return {"config.yaml": _encode_json(config), "data/items.jsonl": ("\n".join(lines) + "\n").encode()}
 
 
-def _potato_schemes(plan: _Plan) -> Iterator[dict[str, Any]]:
+def _list_potato_schemes(plan: _Plan) -> Iterator[dict[str, Any]]:
     said = plan.protocol.instructions
     if plan.spans is not None and plan.spans.categories:
         yield {
@@ -422,8 +426,10 @@ def _potato_schemes(plan: _Plan) -> Iterator[dict[str, Any]]:
         names = [severity.name for severity in plan.spans.severities]
         yield {"annotation_type": "span", "name": plan.spans.name, "description": said, "labels": names}
     for score in plan.scores:
-        low, high = (score.anchors.get(_n(value), _n(value)) for value in (score.low, score.high))
-        for name in _questions(score):
+        low, high = (
+            score.anchors.get(_format_number(value), _format_number(value)) for value in (score.low, score.high)
+        )
+        for name in _list_questions(score):
             base = {
                 "name": name,
                 "description": said if plan.spans is None else name,
@@ -438,8 +444,8 @@ def _potato_schemes(plan: _Plan) -> Iterator[dict[str, Any]]:
 
 
 TOOLS: dict[str, Callable[[_Plan, _Key], Files]] = {
-    "pearmut": _pearmut,
-    "appraise": _appraise,
-    "label-studio": _label_studio,
-    "potato": _potato,
+    "pearmut": _write_pearmut,
+    "appraise": _write_appraise,
+    "label-studio": _write_label_studio,
+    "potato": _write_potato,
 }

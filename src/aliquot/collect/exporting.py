@@ -41,7 +41,7 @@ def write_mqm(judgments: pl.DataFrame, data: EvalSet, path: Path | str) -> None:
             "an MQM file holds errors, and this campaign's protocol asks for other things; leave --format mqm out"
         )
     rows = ["\t".join(_MQM)]
-    rows += ["\t".join(map(_field, row)) for row in _mqm_rows(judgments, data, path)]
+    rows += ["\t".join(map(_format_field, row)) for row in _mqm_rows(judgments, data, path)]
     write_bytes(path, ("\n".join(rows) + "\n").encode())
 
 
@@ -53,7 +53,7 @@ def _mqm_rows(judgments: pl.DataFrame, data: EvalSet, path: Path | str) -> Itera
     sources = data.items["source"].to_list() if data.has_sources else blank
     documents = data.items["document"].to_list() if "document" in data.items.columns else blank
     outputs = {system: data.outputs[system].to_list() for system in data.systems}
-    places = _places(documents)
+    places = _number_within_documents(documents)
     for error in judgments.iter_rows(named=True):
         at = row_of[error["item"]]
         texts = {"source": sources[at] or "", "output": outputs[error["system"]][at] or ""}
@@ -61,10 +61,10 @@ def _mqm_rows(judgments: pl.DataFrame, data: EvalSet, path: Path | str) -> Itera
             side, start, end = error.get("span_in") or "output", error["start"], error["end"]
             text = texts[side]
             texts[side] = f"{text[:start]}<v>{text[start:end]}</v>{text[end:]}"
-        system, item, annotator = (_name(error[role], path) for role in ("system", "item", "annotator"))
+        system, item, annotator = (_format_name(error[role], path) for role in ("system", "item", "annotator"))
         yield (
             system,
-            _name(documents[at] or item, path),
+            _format_name(documents[at] or item, path),
             places[at],
             item,
             annotator,
@@ -75,7 +75,7 @@ def _mqm_rows(judgments: pl.DataFrame, data: EvalSet, path: Path | str) -> Itera
         )
 
 
-def _places(documents: list[Any]) -> list[int]:
+def _number_within_documents(documents: list[Any]) -> list[int]:
     """Return the number of each item within its document, from 1."""
     counts: dict[Any, int] = {}
     places = []
@@ -85,14 +85,14 @@ def _places(documents: list[Any]) -> list[int]:
     return places
 
 
-def _field(value: Any) -> str:
+def _format_field(value: Any) -> str:
     """A field of a TSV without quotes: tabs and line ends become spaces of the same length, so that offsets hold."""
     return str(value).replace("\t", " ").replace("\r", " ").replace("\n", " ")
 
 
-def _name(name: Any, path: Path | str) -> str:
+def _format_name(name: Any, path: Path | str) -> str:
     """Return a name as text; refuse one that a TSV without quotes cannot hold."""
-    if _field(name) != str(name):
+    if _format_field(name) != str(name):
         raise DataError(
             f"{path}: the name {str(name)!r} has a tab or a line end, which an MQM file cannot hold; leave "
             "--format mqm out, or give it another name"

@@ -31,12 +31,12 @@ def add_unselected(
     there: dict[ItemId, set[str]] = {}
     for row in shown:
         there.setdefault(decode(row.item), set()).update(decode(row.systems))
-    units = unselected(evalset, protocol, there, seed)
+    units = cut_unselected_units(evalset, protocol, there, seed)
     if units:
         add_units(log, connection, units, 0, now, KIND)
 
 
-def unselected(evalset: EvalSet, protocol: Protocol, there: dict[ItemId, set[str]], seed: int) -> list[Unit]:
+def cut_unselected_units(evalset: EvalSet, protocol: Protocol, there: dict[ItemId, set[str]], seed: int) -> list[Unit]:
     """Return units of the outputs that are in no unit; where systems stand side by side, of whole items."""
     rest: dict[ItemId, tuple[str, ...]] = {}
     for item in evalset.ids:

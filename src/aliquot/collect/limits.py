@@ -32,11 +32,11 @@ class RateLimit:
             self._buckets[key] = (left, now)
             return max(1, math.ceil((1 - left) / self._per_second))
         if len(self._buckets) >= MOST_KEYS:
-            self._forget(now)
+            self._forget_idle(now)
         self._buckets[key] = (left - 1, now)
         return 0
 
-    def _forget(self, now: float) -> None:
+    def _forget_idle(self, now: float) -> None:
         """Drop buckets that are full again; all of them when that does not help."""
         refill = self._burst / self._per_second
         self._buckets = {key: bucket for key, bucket in self._buckets.items() if now - bucket[1] < refill}

@@ -11,7 +11,7 @@ import numpy as np
 _ALL_ORDERS = 5  # up to so many systems all orders are compared
 
 
-def fixed_lists(
+def make_fixed_lists(
     systems: Sequence[tuple[str, ...]], annotators: Sequence[str], per_output: int, seed: int
 ) -> dict[str, list[tuple[int, list[int]]]]:
     """Give every annotator a list of (number of the unit, order of its systems).
@@ -19,7 +19,7 @@ def fixed_lists(
     All get about the same number of units, see every system about equally often, and in a random order. Each unit is
     on `per_output` lists.
 
-    >>> lists = fixed_lists([("A",), ("B",), ("A",), ("B",)], ["ann", "bob"], 1, 0)
+    >>> lists = make_fixed_lists([("A",), ("B",), ("A",), ("B",)], ["ann", "bob"], 1, 0)
     >>> sorted(len(units) for units in lists.values())
     [2, 2]
     """
@@ -41,33 +41,33 @@ def fixed_lists(
         found[who] = []
         for at in rng.permutation(len(numbers)).tolist():
             names = systems[numbers[at]]
-            slots = order_of_slots(names, seen, f"{seed}/{who}/{numbers[at]}")
+            slots = choose_slot_order(names, seen, f"{seed}/{who}/{numbers[at]}")
             for slot, shown in enumerate(slots):
                 seen[names[shown], slot] = seen.get((names[shown], slot), 0) + 1
             found[who].append((numbers[at], slots))
     return found
 
 
-def draw(text: str) -> str:
+def hash_draw(text: str) -> str:
     """Return a number that is random, and always the same for the same text."""
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def order_of_slots(systems: Sequence[str], seen: Mapping[tuple[str, int], int], salt: str) -> list[int]:
+def choose_slot_order(systems: Sequence[str], seen: Mapping[tuple[str, int], int], salt: str) -> list[int]:
     """Return the order in which systems are shown: each as often in each place as the others, else at random.
 
-    >>> order_of_slots(["A", "B"], {("A", 0): 1, ("B", 1): 1}, "")
+    >>> choose_slot_order(["A", "B"], {("A", 0): 1, ("B", 1): 1}, "")
     [1, 0]
     """
     count = len(systems)
     if count <= _ALL_ORDERS:
         orders = [list(order) for order in permutations(range(count))]
     else:  # all rotations of a few random orders
-        shuffled = [sorted(range(count), key=lambda at, n=n: draw(f"{salt}/{n}/{at}")) for n in range(8)]  # type: ignore[misc]
+        shuffled = [sorted(range(count), key=lambda at, n=n: hash_draw(f"{salt}/{n}/{at}")) for n in range(8)]  # type: ignore[misc]
         orders = [order[turn:] + order[:turn] for order in shuffled for turn in range(count)]
 
     def cost(order: Sequence[int]) -> int:
         return sum(seen.get((systems[at], slot), 0) for slot, at in enumerate(order))
 
     least = min(map(cost, orders))
-    return min((order for order in orders if cost(order) == least), key=lambda order: draw(f"{salt}/{order}"))
+    return min((order for order in orders if cost(order) == least), key=lambda order: hash_draw(f"{salt}/{order}"))

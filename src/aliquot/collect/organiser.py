@@ -22,12 +22,12 @@ from aliquot.annotation.ballots import table_preferences
 from aliquot.annotation.choice_tables import detect_table_kind
 from aliquot.annotation.clean import clean
 from aliquot.collect import crowd
-from aliquot.collect.actions import audit
+from aliquot.collect.actions import list_audit
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.checks import annotator_cards
-from aliquot.collect.people import Extra, standing
+from aliquot.collect.people import Extra, describe_standing
 from aliquot.collect.planting import page_floors
-from aliquot.collect.snapshot import Snapshot, in_words, take_snapshot
+from aliquot.collect.snapshot import Snapshot, describe_snapshot, take_snapshot
 from aliquot.collect.statements import decode, sql
 from aliquot.collect.status import status_of
 from aliquot.core.judgments import Judgments
@@ -71,7 +71,7 @@ class Overview:
     @property
     def words(self) -> Sequence[str]:
         """The snapshot in sentences, after what kept it from being newer and what the organiser should do."""
-        known = () if self.snapshot is _UNKNOWN else in_words(self.snapshot)
+        known = () if self.snapshot is _UNKNOWN else describe_snapshot(self.snapshot)
         return (*filter(None, (self.problem, self.notice)), *known)
 
 
@@ -84,7 +84,7 @@ def overview(campaign: Campaign, snapshot: Snapshot | None = None, problem: str 
     now = campaign.store.clock.now()
     with campaign.store.read() as connection:
         people = [
-            dict(row._mapping) | {"state": standing(row)}  # noqa: SLF001  (public in SQLAlchemy)
+            dict(row._mapping) | {"state": describe_standing(row)}  # noqa: SLF001  (public in SQLAlchemy)
             for row in connection.execute(
                 sql(
                     "SELECT name, kind, link, work, counts, n_done, active_ms, last_seen FROM annotators ORDER BY "
@@ -93,7 +93,7 @@ def overview(campaign: Campaign, snapshot: Snapshot | None = None, problem: str 
             )
         ]
         status = status_of(connection, campaign.facts.title, campaign.protocol.name, now)
-        actions = audit(connection)
+        actions = list_audit(connection)
         names = {row.id: row.name for row in connection.execute(sql("SELECT id, name FROM annotators"))}
     left = float("nan") if status.seconds_left is None else max(0.0, status.seconds_left)
     paid = campaign.protocol.payment.per_unit
@@ -109,7 +109,7 @@ def overview(campaign: Campaign, snapshot: Snapshot | None = None, problem: str 
         status.units_wanted,
         status.active_seconds,
         left,
-        _end(people, left, now),
+        _forecast_end(people, left, now),
         paid * sum(one.units_done for one in status.annotators if one.kind != "model"),
         paid * max(0, status.units_wanted - status.units_done),
         campaign.protocol.payment.currency,
@@ -121,7 +121,7 @@ def overview(campaign: Campaign, snapshot: Snapshot | None = None, problem: str 
     )
 
 
-def _end(people: Sequence[Mapping[str, Any]], left: float, now: float) -> float | None:
+def _forecast_end(people: Sequence[Mapping[str, Any]], left: float, now: float) -> float | None:
     """When the rest is done if everybody who worked in the last hour goes on."""
     able = [p for p in people if p["state"] == "active" and p["kind"] != "model"]
     working = sum(1 for p in able if p["last_seen"] and now - p["last_seen"] < 3600)
@@ -133,7 +133,7 @@ def snapshot_of(campaign: Campaign) -> Snapshot:
     judgments = Judgments(read_table(campaign.store.place))  # also before the first
     with campaign.store.read() as connection:
         floors = page_floors(campaign.log, connection)
-    judgments = _cleaned(campaign, judgments)
+    judgments = _clean_judgments(campaign, judgments)
     picture = None
     if campaign.inputs.allocation is not None:
         with campaign.store.read() as connection:
@@ -154,12 +154,12 @@ def _count_choices(campaign: Campaign) -> int | None:
         return 0
 
 
-def _cleaned(campaign: Campaign, judgments: Judgments) -> Judgments:
+def _clean_judgments(campaign: Campaign, judgments: Judgments) -> Judgments:
     steps = campaign.protocol.checks.clean
     return clean(judgments, steps=steps).judgments if steps and len(judgments) else judgments
 
 
-def payments_of(campaign: Campaign) -> list[crowd.Payment]:
+def payments_of(campaign: Campaign) -> list[crowd.WorkerPayment]:
     """What everybody is paid; the bonus goes to those whose card gives no reason against it."""
     with campaign.store.read() as connection:
         people = connection.execute(
@@ -178,7 +178,7 @@ def payments_of(campaign: Campaign) -> list[crowd.Payment]:
         worker = person.name if extra.visit is None else extra.visit.worker
         work.append((person.name, worker, person.n_done, person.active_ms / 1000, outcome, passed))
     payment = campaign.protocol.payment
-    return crowd.payments(work, per_unit=payment.per_unit, bonus=payment.bonus, currency=payment.currency)
+    return crowd.compute_payments(work, per_unit=payment.per_unit, bonus=payment.bonus, currency=payment.currency)
 
 
 @dataclass(frozen=True)
@@ -235,14 +235,14 @@ class LiveView:
         with self._changed:
             self._looked_at = time.monotonic()
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._watch, name="aliquot-snapshots", daemon=True)
+                self._thread = threading.Thread(target=self._watch_for_changes, name="aliquot-snapshots", daemon=True)
                 self._thread.start()
 
-    def _watch(self) -> None:
+    def _watch_for_changes(self) -> None:
         resting = threading.Event()  # never set: its wait is a pause
         while self._is_watched():
             started = time.monotonic()
-            fresh = self._look()
+            fresh = self._take_snapshot()
             # A large campaign's snapshot takes a while: at most a fifth of the time goes into them.
             resting.wait(max(self._pause, 4 * (time.monotonic() - started)) if fresh else self._pause / 4)
 
@@ -253,20 +253,20 @@ class LiveView:
                 self._thread = None
             return watched
 
-    def _look(self) -> bool:
+    def _take_snapshot(self) -> bool:
         """Take a snapshot if anything has happened since the last one, or if that one failed."""
         last = self._seen
         try:
             last = self._last_event()
             if last == self._seen and self._problem is None:
                 return False
-            self._show(last, snapshot_of(self._campaign), None)
+            self._publish(last, snapshot_of(self._campaign), None)
         # Whatever it is, the page says so and the thread goes on; a panic of polars is no Exception.
         except BaseException as error:  # noqa: BLE001
-            self._show(last, self._snapshot, self._problem_of(error))
+            self._publish(last, self._snapshot, self._problem_of(error))
         return True
 
-    def _show(self, last: int, snapshot: Snapshot | None, problem: _Problem | None) -> None:
+    def _publish(self, last: int, snapshot: Snapshot | None, problem: _Problem | None) -> None:
         with self._changed:
             is_news = (last, problem) != (self._seen, self._problem)
             self._seen, self._snapshot, self._problem = last, snapshot, problem

@@ -49,21 +49,21 @@ def page_values(now: Overview) -> dict[str, Any]:
         "protocol": now.protocol,
         "updated": f"as of {in_utc(now.time)}",
         "words": now.words,
-        "agreement": _number(snap.agreement),
+        "agreement": _format_number(snap.agreement),
         "progress": {
             "done": now.done,
             "wanted": now.wanted,
-            "spent": _hours(now.seconds),
-            "left": _hours(now.seconds_left),
+            "spent": _format_hours(now.seconds),
+            "left": _format_hours(now.seconds_left),
             "end": in_utc(now.end) if now.end else "unknown, nobody works now" if now.done < now.wanted else "finished",
-            "money": _money(now),
+            "money": _format_money(now),
         },
         "systems": _system_rows(snap.systems) if names else [],
         "names": names,
-        "matrix": _matrix(snap, names),
+        "matrix": _build_matrix(snap, names),
         "decided": snap.decided,
         "open": snap.open,
-        "annotators": _cards(now),
+        "annotators": _build_cards(now),
         "notes": snap.notes,
         "actions": [(name, ACTIONS[name].label) for name in _campaign_actions(now.state)],
         "audit": [_audit_row(entry) for entry in now.audit],
@@ -77,7 +77,7 @@ def _campaign_actions(state: str) -> tuple[str, ...]:
 def _system_rows(rows: Sequence[LiveSystem]) -> list[dict[str, Any]]:
     known = [v for r in rows for v in (r.low, r.high, r.estimate) if math.isfinite(v)]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
-    place = _scale(low - 0.1 * (high - low), high + 0.1 * (high - low))
+    place = _compute_scale(low - 0.1 * (high - low), high + 0.1 * (high - low))
     shown, cluster = [], 1
     for row in rows:
         known_row = math.isfinite(row.low) and math.isfinite(row.high)
@@ -90,11 +90,11 @@ def _system_rows(rows: Sequence[LiveSystem]) -> list[dict[str, Any]]:
             {
                 "system": row.system,
                 "judged": row.judged,
-                "mean": _number(row.mean),
-                "estimate": _number(row.estimate),
-                "interval": f"{_number(row.low)} to {_number(row.high)}",
-                "p_best": _number(row.p_best),
-                "always": f"{_number(row.always_low)} to {_number(row.always_high)}",
+                "mean": _format_number(row.mean),
+                "estimate": _format_number(row.estimate),
+                "interval": f"{_format_number(row.low)} to {_format_number(row.high)}",
+                "p_best": _format_number(row.p_best),
+                "always": f"{_format_number(row.always_low)} to {_format_number(row.always_high)}",
                 "cluster": row.cluster or "",
                 "new_cluster": bool(row.cluster and row.cluster != cluster),
                 "drawn": drawn,
@@ -104,12 +104,12 @@ def _system_rows(rows: Sequence[LiveSystem]) -> list[dict[str, Any]]:
     return shown
 
 
-def _scale(low: float, high: float) -> Callable[[float], float]:
+def _compute_scale(low: float, high: float) -> Callable[[float], float]:
     width = (high - low) or 1.0
     return lambda value: round(min(max((value - low) / width, 0.0), 1.0) * (_DRAWN - 12) + 6, 1)
 
 
-def _matrix(snap: Snapshot, names: Sequence[str]) -> list[dict[str, Any]]:
+def _build_matrix(snap: Snapshot, names: Sequence[str]) -> list[dict[str, Any]]:
     pairs = {(pair.a, pair.b): pair for pair in snap.pairs}
     rows = []
     for a in names:
@@ -119,17 +119,17 @@ def _matrix(snap: Snapshot, names: Sequence[str]) -> list[dict[str, Any]]:
             if a == b or pair is None:
                 cells.append({"kind": "self" if a == b else "open", "text": "" if a == b else "·"})
             else:
-                cells.append({"kind": "decided" if pair.decided else "open", "text": _number(pair.difference)})
+                cells.append({"kind": "decided" if pair.decided else "open", "text": _format_number(pair.difference)})
         rows.append({"system": a, "cells": cells})
     return rows if snap.pairs else []
 
 
-def _cards(now: Overview) -> list[dict[str, Any]]:
+def _build_cards(now: Overview) -> list[dict[str, Any]]:
     by_name = {card.annotator: card for card in now.snapshot.annotators}
-    return [_card(person, by_name.get(person["name"])) for person in now.people]
+    return [_build_card(person, by_name.get(person["name"])) for person in now.people]
 
 
-def _card(person: Mapping[str, Any], card: AnnotatorCard | None) -> dict[str, Any]:
+def _build_card(person: Mapping[str, Any], card: AnnotatorCard | None) -> dict[str, Any]:
     done, seconds = person["n_done"], person["active_ms"] / 1000
     numbers = [("Units", str(done)), ("Seconds a unit", f"{seconds / done:.0f}" if done and seconds else "–")]
     if card is not None:
@@ -146,16 +146,17 @@ def _card(person: Mapping[str, Any], card: AnnotatorCard | None) -> dict[str, An
         "annotator": person["name"],
         "states": person["state"].split(", "),
         "numbers": numbers,
-        "suggestion": _suggestion(person, card),
+        "suggestion": _describe_suggestion(person, card),
         "evidence": card.evidence if card is not None else (),
         "facts": [
-            (fact, value, [(name, ACTIONS[name].label) for name in actions]) for fact, value, actions in _facts(person)
+            (fact, value, [(name, ACTIONS[name].label) for name in actions])
+            for fact, value, actions in _list_facts(person)
         ],
         "forgotten": person["link"] == FORGOTTEN,
     }
 
 
-def _suggestion(person: Mapping[str, Any], card: AnnotatorCard | None) -> str:
+def _describe_suggestion(person: Mapping[str, Any], card: AnnotatorCard | None) -> str:
     if person["link"] == FORGOTTEN:
         return "name and answers are deleted"
     if not person["counts"]:
@@ -164,7 +165,7 @@ def _suggestion(person: Mapping[str, Any], card: AnnotatorCard | None) -> str:
     return text if person["work"] == "active" else text.removeprefix("pause, and ")
 
 
-def _facts(person: Mapping[str, Any]) -> list[tuple[str, str, tuple[str, ...]]]:
+def _list_facts(person: Mapping[str, Any]) -> list[tuple[str, str, tuple[str, ...]]]:
     """Return link, work and judgments in words, each with the actions that change it."""
     if person["link"] == FORGOTTEN:
         return [("Judgments", "deleted", ("rejudge",))]
@@ -196,15 +197,15 @@ def _audit_row(entry: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return "–" if not math.isfinite(value) else f"{value:.2f}"
 
 
-def _hours(seconds: float) -> str:
+def _format_hours(seconds: float) -> str:
     if not math.isfinite(seconds):
         return "unknown"
     return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"
 
 
-def _money(now: Overview) -> str:
+def _format_money(now: Overview) -> str:
     return f"{now.money:.2f} of {now.money + now.money_left:.2f} {now.currency}" if now.money + now.money_left else ""

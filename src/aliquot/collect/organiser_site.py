@@ -79,10 +79,10 @@ class _OrganiserSite:
         text = assets.organiser_page(
             page_values(now),
             base=f"/o/{token}",
-            csrf=self._csrf(token),
+            csrf=self._csrf_of(token),
             done=request.query_params.get("done", "")[:500],
         )
-        return Response(text, media_type="text/html", headers=_headers())
+        return Response(text, media_type="text/html", headers=_build_headers())
 
     async def values(self, request: Request) -> Response:
         """What the page shows, as JSON."""
@@ -93,7 +93,7 @@ class _OrganiserSite:
             now = await self.in_thread(self.view.overview)
         except CollectError as error:
             return self.refuse(request, error)
-        return Response(assets.as_json(now.to_dict()), media_type="application/json", headers=_headers())
+        return Response(assets.as_json(now.to_dict()), media_type="application/json", headers=_build_headers())
 
     async def live(self, request: Request) -> Response:
         """Say `update` whenever there is a new snapshot."""
@@ -104,9 +104,9 @@ class _OrganiserSite:
         except CollectError as error:
             return self.refuse(request, error)
 
-        return StreamingResponse(self._news(request), media_type="text/event-stream", headers=_headers())
+        return StreamingResponse(self._stream_news(request), media_type="text/event-stream", headers=_build_headers())
 
-    async def _news(self, request: Request) -> AsyncIterator[bytes]:
+    async def _stream_news(self, request: Request) -> AsyncIterator[bytes]:
         """Look for news now and then; that holds no thread, however many look."""
         stream, version, quiet = object(), self.view.version(), 0.0
         self.streams.append(stream)
@@ -128,8 +128,8 @@ class _OrganiserSite:
         token = str(request.path_params["token"])
         try:
             await self._require_organiser(request)
-            form = await _form(request)
-            _check(request, form, self._csrf(token))
+            form = await _read_form(request)
+            _check_csrf(request, form, self._csrf_of(token))
         except CollectError as error:
             return self.refuse(request, error)
         try:
@@ -148,17 +148,17 @@ class _OrganiserSite:
             done = "not done: the database cannot be read or written now; the server's log says why"
         except AliquotError as error:
             done = f"not done: {error}"
-        return RedirectResponse(f"/o/{token}?{urlencode({'done': done})}", 303, headers=_headers())
+        return RedirectResponse(f"/o/{token}?{urlencode({'done': done})}", 303, headers=_build_headers())
 
-    def _csrf(self, token: str) -> str:
+    def _csrf_of(self, token: str) -> str:
         return csrf_token(self.campaign.facts.id.encode(), token)
 
 
-def _headers() -> dict[str, str]:
+def _build_headers() -> dict[str, str]:
     return {"Cache-Control": "no-store", "Content-Security-Policy": POLICY}
 
 
-async def _form(request: Request) -> dict[str, str]:
+async def _read_form(request: Request) -> dict[str, str]:
     body = b""
     async for part in request.stream():
         body += part
@@ -188,7 +188,7 @@ def is_foreign(request: Request, allowed: str | None = None) -> bool:
         return True
 
 
-def _check(request: Request, form: dict[str, str], expected: str) -> None:
+def _check_csrf(request: Request, form: dict[str, str], expected: str) -> None:
     """Refuse forms of other sites: the link's token is in no cookie, and the form carries a proof of its own."""
     if is_foreign(request, allowed="null") or form.get("csrf") != expected:
         raise CollectError("other_site", "this action comes from another page and is refused; load the page again")

@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection
 from aliquot.collect import event_types as kinds
 from aliquot.collect.answers import FORM
 from aliquot.collect.crowd import Visit
-from aliquot.collect.statements import Payload, decode, delete_rows, encode, event_digest, insert, reseal, sql
+from aliquot.collect.statements import Payload, decode, delete_rows, encode, event_digest, insert_rows, sql, update_seal
 from aliquot.core.judgments import MODEL
 
 VALID, WITHDRAWN, FORGOTTEN = "valid", "withdrawn", "forgotten"
@@ -36,11 +36,11 @@ _OLD_STATES = {
 """State in an event of version 2 or earlier -> the facts. "active" ended a pause, or else an exclusion."""
 
 
-def standing(row: Any) -> str:
+def describe_standing(row: Any) -> str:
     """Return an annotator's facts in words: "active", or what keeps the annotator from working.
 
     >>> from types import SimpleNamespace
-    >>> standing(SimpleNamespace(link="withdrawn", work="active", counts=0))
+    >>> describe_standing(SimpleNamespace(link="withdrawn", work="active", counts=0))
     'excluded, link withdrawn'
     """
     if row.link == FORGOTTEN:
@@ -70,7 +70,7 @@ def read_extra(connection: Connection, annotator: str) -> Extra:
 
 
 @dataclass(frozen=True)
-class AnnotatorRow:
+class AnnotatorRecord:
     """What the log needs of a row of the table of annotators."""
 
     name: str
@@ -79,10 +79,10 @@ class AnnotatorRow:
     n_cells: int
 
 
-def find_annotator(connection: Connection, annotator: str) -> AnnotatorRow:
+def find_annotator(connection: Connection, annotator: str) -> AnnotatorRecord:
     """Return an annotator by id."""
     query = sql("SELECT name, kind, counts, n_cells FROM annotators WHERE id = :id")
-    return AnnotatorRow(*connection.execute(query, {"id": annotator}).one())
+    return AnnotatorRecord(*connection.execute(query, {"id": annotator}).one())
 
 
 def is_model(connection: Connection, annotator: str) -> bool:
@@ -91,7 +91,7 @@ def is_model(connection: Connection, annotator: str) -> bool:
     return kind == "model"
 
 
-def mark_of(annotator: AnnotatorRow) -> str | None:
+def judgment_mark(annotator: AnnotatorRecord) -> str | None:
     """Return the mark of an annotator's judgments; None where they count."""
     return (MODEL if annotator.kind == "model" else None) if annotator.counts else EXCLUDED
 
@@ -103,7 +103,7 @@ def _add_annotator(_log: Any, connection: Connection, time: float, event: kinds.
     zero = {"n_done": 0, "n_cells": 0, "active_ms": 0, "last_seen": None}
     extra = {} if event.extra is UNSET else event.extra or {}
     columns = msgspec.structs.asdict(event) | {"extra": encode(extra), "created": time}
-    insert(connection, "annotators", [columns | _FACTS | zero])
+    insert_rows(connection, "annotators", [columns | _FACTS | zero])
 
 
 def _change_annotator(_log: Any, connection: Connection, _time: float, event: kinds.AnnotatorChanged) -> None:
@@ -118,11 +118,11 @@ def _change_annotator(_log: Any, connection: Connection, _time: float, event: ki
     if event.counts is UNSET and event.state is UNSET:
         return
     annotator = find_annotator(connection, event.id)
-    marks = {"new": mark_of(annotator), "name": annotator.name, "excluded": EXCLUDED, "plain": MODEL}
+    marks = {"new": judgment_mark(annotator), "name": annotator.name, "excluded": EXCLUDED, "plain": MODEL}
     where = "WHERE annotator = :name AND (marked IS NULL OR marked IN (:excluded, :plain))"
     for table in ("judgments", "choices"):
         before = connection.execute(sql(f"SELECT * FROM {table} {where}"), marks).mappings().all()  # noqa: S608
-        reseal(connection, table, [{**row, "marked": marks["new"]} for row in before], before)
+        update_seal(connection, table, [{**row, "marked": marks["new"]} for row in before], before)
         connection.execute(sql(f"UPDATE {table} SET marked = :new {where}"), marks)  # noqa: S608
 
 
@@ -144,7 +144,7 @@ def _renew_link(_log: Any, connection: Connection, _time: float, event: kinds.Li
 
 
 def _store_message(_log: Any, connection: Connection, time: float, event: kinds.MessageSent) -> None:
-    insert(connection, "messages", [{"annotator_id": event.id, "text": event.text, "created": time}])
+    insert_rows(connection, "messages", [{"annotator_id": event.id, "text": event.text, "created": time}])
 
 
 def _add_to_extra(connection: Connection, annotator: str, change: Callable[[Payload], Payload], time: float) -> None:

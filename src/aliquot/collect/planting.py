@@ -15,12 +15,12 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from aliquot.collect import event_types as kinds
-from aliquot.collect.checks import AnnotatorCard, annotator_cards, damaged
+from aliquot.collect.checks import AnnotatorCard, annotator_cards, damage_text
 from aliquot.collect.event_types import UnitCell
 from aliquot.collect.events import Lease, Log, find_lease
 from aliquot.collect.people import is_model
 from aliquot.collect.protocols import Checks, Gold
-from aliquot.collect.queue import expiry
+from aliquot.collect.queue import lease_expiry
 from aliquot.collect.statements import NUMBERING, encode, one_at_a_time, sql
 from aliquot.collect.unit_texts import Cell, ShownUnit, UnitTexts
 from aliquot.core.evalset import ItemId
@@ -44,7 +44,7 @@ class _Planted:
     kind: str
 
 
-def plant(log: Log, connection: Connection, annotator: str, now: float, seed: int) -> Lease | None:
+def plant_check(log: Log, connection: Connection, annotator: str, now: float, seed: int) -> Lease | None:
     """Serve a check if it is time for one; None otherwise."""
     checks = log.protocol.checks
     if not (checks.damaged or checks.repeats or checks.gold) or is_model(connection, annotator):
@@ -54,18 +54,18 @@ def plant(log: Log, connection: Connection, annotator: str, now: float, seed: in
         or 0
     )
     rng = np.random.default_rng([seed, zlib.crc32(annotator.encode()), position])
-    made = _choice(log, connection, annotator, checks, rng)
-    return None if made is None else _serve(log, connection, annotator, made, position, now, seed)
+    made = _choose_check(log, connection, annotator, checks, rng)
+    return None if made is None else _serve_check(log, connection, annotator, made, position, now, seed)
 
 
-def _choice(
+def _choose_check(
     log: Log, connection: Connection, annotator: str, checks: Checks, rng: np.random.Generator
 ) -> _Planted | None:
     drawn = float(rng.random())
     makers: list[tuple[float, Callable[[], _Planted | None]]] = [
-        (checks.damaged, lambda: _copy(log, connection, annotator, rng, damage=True)),
-        (checks.repeats, lambda: _copy(log, connection, annotator, rng, damage=False)),
-        (_GOLD_SHARE if checks.gold else 0.0, lambda: _known(log, connection, annotator, checks.gold, rng)),
+        (checks.damaged, lambda: _copy_cell(log, connection, annotator, rng, damage=True)),
+        (checks.repeats, lambda: _copy_cell(log, connection, annotator, rng, damage=False)),
+        (_GOLD_SHARE if checks.gold else 0.0, lambda: _plant_gold(log, connection, annotator, checks.gold, rng)),
     ]
     for share, make in makers:
         if drawn < share:
@@ -74,7 +74,7 @@ def _choice(
     return None
 
 
-def _used(connection: Connection, annotator: str) -> set[str]:
+def _list_planted(connection: Connection, annotator: str) -> set[str]:
     """What was planted for this annotator already."""
     rows = connection.execute(
         sql(
@@ -86,7 +86,7 @@ def _used(connection: Connection, annotator: str) -> set[str]:
     return {key for row in rows for key in (row.repeat_of, f"{row.item}/{row.system}") if key is not None}
 
 
-def _copy(
+def _copy_cell(
     log: Log, connection: Connection, annotator: str, rng: np.random.Generator, *, damage: bool
 ) -> _Planted | None:
     """A cell of the annotator's own finished work, as it was or damaged, with its neighbours as context."""
@@ -103,7 +103,7 @@ def _copy(
     )
     if not done:
         return None
-    used = _used(connection, annotator)
+    used = _list_planted(connection, annotator)
     for _ in range(_TRIES):
         shown = log.show_unit(connection, int(done[int(rng.integers(len(done)))]))
         cells = [c for c in shown.cells.values() if c.scope == ("output" if damage else c.scope) and c.row is not None]
@@ -112,13 +112,13 @@ def _copy(
         cell = cells[int(rng.integers(len(cells)))]
         if cell.id in used:
             continue
-        made = _around(shown, cell, rng, log.texts() if damage else None)
+        made = _plant_copy(shown, cell, rng, log.texts() if damage else None)
         if made is not None:
             return made
     return None
 
 
-def _around(shown: ShownUnit, cell: Cell, rng: np.random.Generator, texts: UnitTexts | None) -> _Planted | None:
+def _plant_copy(shown: ShownUnit, cell: Cell, rng: np.random.Generator, texts: UnitTexts | None) -> _Planted | None:
     number, row = cell.row or 0, shown.row(cell)
     rows = [(near.item, near.item != row.item) for near in shown.rows[max(0, number - 2) : number + 3]]
     places = [(None, row.cell), *zip(shown.systems, (output.cell for output in row.outputs), strict=True)]
@@ -129,8 +129,8 @@ def _around(shown: ShownUnit, cell: Cell, rng: np.random.Generator, texts: UnitT
             if original
         ]
         return _Planted(shown.document, list(shown.systems), rows, cells, {}, cell.id, "repeat")
-    donor = _donor(texts, shown.systems[cell.output or 0], row.item, rng)
-    damaged_text = damaged(shown.output(cell).text, donor, rng)
+    donor = _draw_donor_text(texts, shown.systems[cell.output or 0], row.item, rng)
+    damaged_text = damage_text(shown.output(cell).text, donor, rng)
     if damaged_text is None:
         return None
     # The copy is compared with the annotator's own judgment of the same item and system, which `clean` looks up.
@@ -142,7 +142,7 @@ def _around(shown: ShownUnit, cell: Cell, rng: np.random.Generator, texts: UnitT
     return _Planted(shown.document, list(shown.systems), rows, cells, {cells[0].id: damaged_text}, cell.id, "damaged")
 
 
-def _donor(texts: UnitTexts, system: str, item: ItemId, rng: np.random.Generator) -> str:
+def _draw_donor_text(texts: UnitTexts, system: str, item: ItemId, rng: np.random.Generator) -> str:
     column = texts.outputs[system]
     for _ in range(_TRIES):
         at = int(rng.integers(len(column)))
@@ -151,11 +151,11 @@ def _donor(texts: UnitTexts, system: str, item: ItemId, rng: np.random.Generator
     return ""
 
 
-def _known(
+def _plant_gold(
     log: Log, connection: Connection, annotator: str, gold: tuple[Gold, ...], rng: np.random.Generator
 ) -> _Planted | None:
     """An output with a known range that this annotator has not seen."""
-    used = _used(connection, annotator)
+    used = _list_planted(connection, annotator)
     left = [entry for entry in gold if f"{encode(entry.item)}/{entry.system}" not in used]
     if not left:
         return None
@@ -168,7 +168,7 @@ def _known(
     return _Planted(None, [entry.system], [(entry.item, False)], [cell], {}, "", "gold")
 
 
-def _serve(
+def _serve_check(
     log: Log, connection: Connection, annotator: str, made: _Planted, position: int, now: float, seed: int
 ) -> Lease | None:
     one_at_a_time(connection, NUMBERING)
@@ -195,13 +195,13 @@ def _serve(
         policy=CHECK,
         seed=seed,
         probability=1.0,
-        expires=expiry(connection, number, now),
+        expires=lease_expiry(connection, number, now),
     )
     log.append(connection, now, annotator, lease)
     return find_lease(connection, assignment)
 
 
-def graded(log: Log, connection: Connection, annotator: str) -> AnnotatorCard | None:
+def grade_annotator(log: Log, connection: Connection, annotator: str) -> AnnotatorCard | None:
     """The card of one annotator from what is stored; None before the first judgment."""
     import polars as pl  # noqa: PLC0415  (only where an organiser's rule asks for it)
 

@@ -172,7 +172,7 @@ class Quiz(_Table, frozen=True):
     attempts: int = 2
 
 
-class Payment(_Table, frozen=True):
+class PaymentRules(_Table, frozen=True):
     """What annotators are paid."""
 
     currency: str = "EUR"
@@ -214,7 +214,7 @@ class Protocol(_Table, frozen=True, kw_only=True):
     checks: Checks = Checks()
     tutorial: Tutorial = Tutorial()
     quiz: Quiz = Quiz()
-    payment: Payment = Payment()
+    payment: PaymentRules = PaymentRules()
     crowd: Crowd = Crowd()
     facts: dict[str, str] = {}
 
@@ -272,8 +272,8 @@ def load_protocol(protocol: str | Path | Protocol) -> Protocol:
     else:
         text, where = protocol_text(protocol)
         loaded = read_protocol(text, where)
-    for path, message in (*_faults(loaded), *_cleaning_faults(loaded)):
-        raise FormatError(f"{where}{_at(text, path)}: {message}")
+    for path, message in (*_list_faults(loaded), *_list_cleaning_faults(loaded)):
+        raise FormatError(f"{where}{_locate_line(text, path)}: {message}")
     return loaded
 
 
@@ -297,9 +297,9 @@ def read_protocol(text: str, where: str) -> Protocol:
     try:
         protocol = msgspec.convert(table, Protocol)
     except msgspec.ValidationError as error:
-        raise _refused(text, where, str(error)) from None
-    for path, message in _faults(protocol):
-        raise FormatError(f"{where}{_at(text, path)}: {message}")
+        raise _build_format_error(text, where, str(error)) from None
+    for path, message in _list_faults(protocol):
+        raise FormatError(f"{where}{_locate_line(text, path)}: {message}")
     return protocol
 
 
@@ -314,7 +314,7 @@ _WORDS = {
 }
 
 
-def _refused(text: str, where: str, message: str) -> FormatError:
+def _build_format_error(text: str, where: str, message: str) -> FormatError:
     """Turn msgspec's message into plain words with the line."""
     what, _, path = message.partition(" - at `")
     path = path.rstrip("`").removeprefix("$").lstrip(".")
@@ -324,15 +324,17 @@ def _refused(text: str, where: str, message: str) -> FormatError:
     place = f"{path}: " if path else ""
     if unknown is not None:
         path = f"{path}.{unknown.group(1)}".lstrip(".")
-        known = _known_keys(path)
+        known = _list_keys(path)
         said = str(unknown_name("key", unknown.group(1), known)) if known else f"no key '{unknown.group(1)}'"
-        return FormatError(f"{where}{_at(text, path)}: {place}{said}; correct or remove it")
+        return FormatError(f"{where}{_locate_line(text, path)}: {place}{said}; correct or remove it")
     if missing is not None:
-        return FormatError(f"{where}{_at(text, path)}: {place}the key '{missing.group(1)}' is missing; add it")
+        return FormatError(f"{where}{_locate_line(text, path)}: {place}the key '{missing.group(1)}' is missing; add it")
     if wrong is not None:
         expected, got = (" or ".join(_WORDS.get(k, k) for k in part.split(" | ")) for part in wrong.groups())
-        return FormatError(f"{where}{_at(text, path)}: {place}should be {expected}, found {got}; correct it")
-    return FormatError(f"{where}{_at(text, path)}: {place}{what[:1].lower()}{what[1:]}{_choices(path)}; correct it")
+        return FormatError(f"{where}{_locate_line(text, path)}: {place}should be {expected}, found {got}; correct it")
+    return FormatError(
+        f"{where}{_locate_line(text, path)}: {place}{what[:1].lower()}{what[1:]}{_list_choices(path)}; correct it"
+    )
 
 
 _TABLES: dict[str, type[msgspec.Struct]] = {
@@ -343,7 +345,7 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
     "tutorial.examples": Example,
     "quiz": Quiz,
     "quiz.questions": Question,
-    "payment": Payment,
+    "payment": PaymentRules,
     "crowd": Crowd,
     "widgets.severities": Severity,
     "widgets.fields": Field,
@@ -354,7 +356,7 @@ def _table_of(path: str) -> str:
     return re.sub(r"\[[^\]]*\]", "", path).rpartition(".")[0]
 
 
-def _known_keys(path: str) -> tuple[str, ...]:
+def _list_keys(path: str) -> tuple[str, ...]:
     table = _table_of(path)
     if table == "widgets":
         return tuple(
@@ -372,15 +374,15 @@ _ONE_OF = {
 }
 
 
-def _choices(path: str) -> str:
+def _list_choices(path: str) -> str:
     known = _ONE_OF.get(path.rpartition(".")[2])
     return f" (one of {known})" if known else ""
 
 
-def _at(text: str, path: str) -> str:
+def _locate_line(text: str, path: str) -> str:
     r"""Say on which line the key at a path such as `widgets[1].low` stands, or its table.
 
-    >>> _at('name = "x"\n[[widgets]]\nlow = 1\n[[widgets]]\nlow = 2\n', "widgets[1].low")
+    >>> _locate_line('name = "x"\n[[widgets]]\nlow = 1\n[[widgets]]\nlow = 2\n', "widgets[1].low")
     ' line 5'
     """
     parts = [part for part in re.split(r"\.", path) if part]
@@ -414,7 +416,7 @@ def _at(text: str, path: str) -> str:
 # -- what fits together --------------------------------------------------------------------------------------------
 
 
-def _faults(protocol: Protocol) -> Iterator[tuple[str, str]]:
+def _list_faults(protocol: Protocol) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a protocol whose types are right: where, and what to do."""
     if not protocol.widgets:
         yield "widgets", "a protocol needs at least one widget; add a table [[widgets]]"
@@ -430,18 +432,18 @@ def _faults(protocol: Protocol) -> Iterator[tuple[str, str]]:
         if widget.scope == "item" and protocol.unit == "output":
             said = f"the widget '{widget.name}' asks about an item, and unit = \"output\" shows one system at a time"
             yield f"{here}.scope", f'{said}; write scope = "output", or unit = "side-by-side"'
-        for key, message in _widget_faults(widget, protocol):
+        for key, message in _list_widget_faults(widget, protocol):
             yield f"{here}.{key}", f"the widget '{widget.name}': {message}"
     if not any(_gives_values(widget) for widget in protocol.widgets):
         yield "widgets[0]", "no widget gives a value (score, spans, choice or post-edit); add one"
-    yield from _check_faults(protocol)
+    yield from _list_check_faults(protocol)
 
 
 def _gives_values(widget: Widget) -> bool:
     return isinstance(widget, Score | Spans | Choice) or (isinstance(widget, Text) and widget.style == "postedit")
 
 
-def _widget_faults(widget: Widget, protocol: Protocol) -> Iterator[tuple[str, str]]:
+def _list_widget_faults(widget: Widget, protocol: Protocol) -> Iterator[tuple[str, str]]:
     if (widget.scope == "annotator") != isinstance(widget, Form):
         yield "scope", f'scope = "{widget.scope}" does not fit; forms ask the annotator, and nothing else does'
     if isinstance(widget, Score):
@@ -477,7 +479,7 @@ def _widget_faults(widget: Widget, protocol: Protocol) -> Iterator[tuple[str, st
                 yield "fields", f"the field '{field.name}' needs at least two options"
 
 
-def _cleaning_faults(protocol: Protocol) -> Iterator[tuple[str, str]]:
+def _list_cleaning_faults(protocol: Protocol) -> Iterator[tuple[str, str]]:
     """Faults that a stored protocol of an older version may have: its campaign opens, and its page says so.
 
     The steps are run on one judgment, because most thresholds are checked when a step runs.
@@ -491,7 +493,7 @@ def _cleaning_faults(protocol: Protocol) -> Iterator[tuple[str, str]]:
         yield "checks.clean", f"checks.clean = '{protocol.checks.clean}': {error}"
 
 
-def _check_faults(protocol: Protocol) -> Iterator[tuple[str, str]]:
+def _list_check_faults(protocol: Protocol) -> Iterator[tuple[str, str]]:
     for name in ("damaged", "repeats"):
         share = getattr(protocol.checks, name)
         if not 0 <= share <= 0.5:

@@ -14,9 +14,9 @@ from sqlalchemy.engine import Connection
 
 from aliquot.collect import event_types as kinds
 from aliquot.collect.events import LEASE_QUERY, Lease, Log, find_lease
-from aliquot.collect.lists import draw, order_of_slots
+from aliquot.collect.lists import choose_slot_order, hash_draw
 from aliquot.collect.people import is_model
-from aliquot.collect.statements import decode, locking, sql
+from aliquot.collect.statements import decode, lock_statement, sql
 from aliquot.collect.unit_texts import expected_seconds
 
 LEASE_SECONDS = 1800.0
@@ -26,7 +26,7 @@ _EXPIRED_AT_ONCE = 50
 
 
 @dataclass(frozen=True)
-class Candidate:
+class OpenUnit:
     """An open unit."""
 
     id: int
@@ -38,16 +38,16 @@ def lease_seconds(n_cells: int, n_chars: int) -> float:
     return max(LEASE_SECONDS, LEASE_FACTOR * expected_seconds(n_cells, n_chars))
 
 
-def expiry(connection: Connection, unit: int, now: float) -> float:
+def lease_expiry(connection: Connection, unit: int, now: float) -> float:
     """Return when a lease of a unit that is renewed now expires."""
     row = connection.execute(sql("SELECT n_cells, n_chars FROM units WHERE id = :id"), {"id": unit}).one()
     return now + lease_seconds(row.n_cells, row.n_chars)
 
 
-def expire(log: Log, connection: Connection, now: float) -> int:
+def free_expired_leases(log: Log, connection: Connection, now: float) -> int:
     """Free leases that have expired, some at a time; return how many."""
     rows = connection.execute(
-        locking(
+        lock_statement(
             connection,
             "SELECT id, policy FROM assignments WHERE state = 'leased' AND expires_at < :now ORDER BY "
             "expires_at LIMIT :most",
@@ -70,14 +70,14 @@ def next_lease(
 
     `plant` may serve a check instead of work.
     """
-    expire(log, connection, now)
-    found = _own(connection, annotator, "leased") or _resume(log, connection, annotator, now)
+    free_expired_leases(log, connection, now)
+    found = _find_own_lease(connection, annotator, "leased") or _resume_own(log, connection, annotator, now)
     if found is None and plant is not None:
         found = plant(log, connection, annotator, now, seed)
-    return found or _take_new(log, connection, annotator, now, seed)
+    return found or _lease_new_unit(log, connection, annotator, now, seed)
 
 
-def _own(connection: Connection, annotator: str, state: str) -> Lease | None:
+def _find_own_lease(connection: Connection, annotator: str, state: str) -> Lease | None:
     row = connection.execute(
         sql(LEASE_QUERY + "annotator_id = :annotator AND state = :state ORDER BY position LIMIT 1"),
         {"annotator": annotator, "state": state},
@@ -85,7 +85,7 @@ def _own(connection: Connection, annotator: str, state: str) -> Lease | None:
     return None if row is None else Lease(*row)
 
 
-def _resume(log: Log, connection: Connection, annotator: str, now: float) -> Lease | None:
+def _resume_own(log: Log, connection: Connection, annotator: str, now: float) -> Lease | None:
     """Lease the annotator's own expired unit again, answers and all, if nobody took it; or the next of a fixed list."""
     row = connection.execute(
         sql(
@@ -98,7 +98,7 @@ def _resume(log: Log, connection: Connection, annotator: str, now: float) -> Lea
     ).one_or_none()
     if row is None or not has_room(connection, row.unit_id, annotator, planned=row.state == "planned"):
         return None
-    expires = expiry(connection, row.unit_id, now)
+    expires = lease_expiry(connection, row.unit_id, now)
     log.append(connection, now, annotator, kinds.LeaseResumed(assignment=row.id, expires=expires))
     return find_lease(connection, row.id)
 
@@ -107,20 +107,22 @@ def has_room(connection: Connection, unit: int, annotator: str, *, planned: bool
     """Tell whether a unit may be judged once more; nobody else can take it until the transaction ends."""
     if planned or is_model(connection, annotator):
         return True
-    row = connection.execute(locking(connection, "SELECT taken, wanted FROM units WHERE id = :id"), {"id": unit}).one()
+    row = connection.execute(
+        lock_statement(connection, "SELECT taken, wanted FROM units WHERE id = :id"), {"id": unit}
+    ).one()
     return bool(row.taken < row.wanted)
 
 
-def _take_new(log: Log, connection: Connection, annotator: str, now: float, seed: int) -> Lease | None:
-    candidates = _candidates(connection, annotator)
+def _lease_new_unit(log: Log, connection: Connection, annotator: str, now: float, seed: int) -> Lease | None:
+    candidates = _list_open_units(connection, annotator)
     if not candidates:
         return None
-    seen = _exposures(connection, annotator)
-    claimed = _claim(connection, candidates, _by_system(seen), seed, annotator)
+    seen = _read_exposures(connection, annotator)
+    claimed = _claim_unit(connection, candidates, _count_by_system(seen), seed, annotator)
     if claimed is None:
         return None
     chosen, probability = claimed
-    slots = order_of_slots(chosen.systems, seen, f"{seed}/{annotator}/{chosen.id}")
+    slots = choose_slot_order(chosen.systems, seen, f"{seed}/{annotator}/{chosen.id}")
     position = connection.execute(
         sql("SELECT COUNT(*) FROM assignments WHERE annotator_id = :annotator"), {"annotator": annotator}
     ).scalar()
@@ -134,36 +136,36 @@ def _take_new(log: Log, connection: Connection, annotator: str, now: float, seed
         policy="shared",
         seed=seed,
         probability=probability,
-        expires=expiry(connection, chosen.id, now),
+        expires=lease_expiry(connection, chosen.id, now),
     )
     log.append(connection, now, annotator, event)
     return find_lease(connection, assignment)
 
 
-def _claim(
-    connection: Connection, candidates: list[Candidate], seen: dict[str, int], seed: int, annotator: str
-) -> tuple[Candidate, float] | None:
+def _claim_unit(
+    connection: Connection, candidates: list[OpenUnit], seen: dict[str, int], seed: int, annotator: str
+) -> tuple[OpenUnit, float] | None:
     """Choose a unit that nobody else is about to take; where others hold all of them, wait for the first."""
     for skip in (True, False):
         left = list(candidates)
         while left:
-            chosen, probability = choose(left, seen, seed, annotator)
+            chosen, probability = choose_unit(left, seen, seed, annotator)
             if connection.dialect.name != "postgresql" or is_model(connection, annotator):
                 return chosen, probability
             query = "SELECT taken < wanted FROM units WHERE id = :id"
-            if connection.execute(locking(connection, query, skip=skip), {"id": chosen.id}).scalar():
+            if connection.execute(lock_statement(connection, query, skip=skip), {"id": chosen.id}).scalar():
                 return chosen, probability
             left.remove(chosen)
     return None
 
 
-def _candidates(connection: Connection, annotator: str) -> list[Candidate]:
+def _list_open_units(connection: Connection, annotator: str) -> list[OpenUnit]:
     """Return the next open units from the annotator's own place in the random order, round to the start again."""
     start = connection.execute(sql("SELECT offset_rank FROM annotators WHERE id = :id"), {"id": annotator}).scalar()
     # An automatic judge takes every unit, also those made for judges alone, and none from people.
     model = is_model(connection, annotator)
     is_open = "u.kind IN ('work', 'model')" if model else "u.taken < u.wanted AND u.kind = 'work'"
-    found: list[Candidate] = []
+    found: list[OpenUnit] = []
     for where in ("rank >= :start", "rank < :start"):
         rows = connection.execute(
             sql(
@@ -176,33 +178,35 @@ def _candidates(connection: Connection, annotator: str) -> list[Candidate]:
             ),
             {"start": start, "annotator": annotator, "most": _CANDIDATES - len(found)},
         )
-        found += [Candidate(row.id, tuple(decode(row.systems))) for row in rows]
+        found += [OpenUnit(row.id, tuple(decode(row.systems))) for row in rows]
         if len(found) >= _CANDIDATES:
             break
     return found
 
 
-def _exposures(connection: Connection, annotator: str) -> dict[tuple[str, int], int]:
+def _read_exposures(connection: Connection, annotator: str) -> dict[tuple[str, int], int]:
     rows = connection.execute(
         sql("SELECT system, slot, n FROM exposures WHERE annotator_id = :annotator"), {"annotator": annotator}
     )
     return {(row.system, row.slot): row.n for row in rows}
 
 
-def _by_system(seen: dict[tuple[str, int], int]) -> dict[str, int]:
+def _count_by_system(seen: dict[tuple[str, int], int]) -> dict[str, int]:
     totals: dict[str, int] = {}
     for (system, _), count in seen.items():
         totals[system] = totals.get(system, 0) + count
     return totals
 
 
-def choose(candidates: Sequence[Candidate], seen: dict[str, int], seed: int, annotator: str) -> tuple[Candidate, float]:
+def choose_unit(
+    candidates: Sequence[OpenUnit], seen: dict[str, int], seed: int, annotator: str
+) -> tuple[OpenUnit, float]:
     """Return a unit whose systems the annotator has seen least, drawn by a hash, and its probability.
 
-    >>> choose([Candidate(1, ("A",)), Candidate(2, ("B",))], {"A": 3}, 0, "ann")
-    (Candidate(id=2, systems=('B',)), 1.0)
+    >>> choose_unit([OpenUnit(1, ("A",)), OpenUnit(2, ("B",))], {"A": 3}, 0, "ann")
+    (OpenUnit(id=2, systems=('B',)), 1.0)
     """
     mean = [sum(seen.get(system, 0) for system in unit.systems) / len(unit.systems) for unit in candidates]
     fewest = min(mean)
     least = [unit for unit, count in zip(candidates, mean, strict=True) if count <= fewest]
-    return min(least, key=lambda unit: draw(f"{seed}/{annotator}/{unit.id}")), 1.0 / len(least)
+    return min(least, key=lambda unit: hash_draw(f"{seed}/{annotator}/{unit.id}")), 1.0 / len(least)

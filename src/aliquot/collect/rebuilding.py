@@ -35,7 +35,7 @@ from aliquot.errors import AliquotError, DamagedError
 from aliquot.io.formats.campaign import REDERIVE, SEALED, Rows, require_sealed, seal_of_table
 from aliquot.io.formats.campaign_database import build_damage_error
 
-_SHOWN = 5  # faults of one kind that are listed
+MAX_LISTED = 5  # faults of one kind that are listed
 _NUMBERED = ("messages", "audit")  # their ids come from the database and may have gaps
 
 
@@ -78,7 +78,7 @@ def read_rows(connection: Connection, table: str, columns: Sequence[str] = ()) -
     """Return all rows of a table, or some columns of them, as the database gives them."""
     names = list(columns or columns_of(table))
     order = " ORDER BY id" if table == "events" else ""
-    return Rows(names, list(map(tuple, connection.exec_driver_sql(_select(table, names) + order).all())))
+    return Rows(names, list(map(tuple, connection.exec_driver_sql(_select_query(table, names) + order).all())))
 
 
 def seals_of(connection: Connection) -> dict[str, int]:
@@ -120,12 +120,12 @@ class _Memory:
         self.database.execute("PRAGMA journal_mode = OFF")
         self.database.execute("BEGIN")
 
-    def execute(self, statement: Any, values: Any = ()) -> _Found:
+    def execute(self, statement: Any, values: Any = ()) -> _QueryResult:
         """Run a text with values by name, or an insertion of rows that all have the same columns."""
         if isinstance(statement, sa.TextClause):
-            return _Found(self.database.execute(statement.text, values), statement.text)
-        text = _insertion(statement.table.name, tuple(values[0]))
-        return _Found(self.database.executemany(text, [tuple(row.values()) for row in values]), text)
+            return _QueryResult(self.database.execute(statement.text, values), statement.text)
+        text = _insert_query(statement.table.name, tuple(values[0]))
+        return _QueryResult(self.database.executemany(text, [tuple(row.values()) for row in values]), text)
 
 
 _FOR_THE_QUEUE = ("units_open", "assignments_leases", "assignments_annotator")
@@ -133,12 +133,12 @@ _FOR_THE_QUEUE = ("units_open", "assignments_leases", "assignments_annotator")
 
 
 @cache
-def _insertion(table: str, columns: Sequence[str]) -> str:
+def _insert_query(table: str, columns: Sequence[str]) -> str:
     names = ", ".join(f'"{name}"' for name in columns)
     return f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608  (names of ours)
 
 
-class _Found:
+class _QueryResult:
     """The part of SQLAlchemy's result that events use."""
 
     def __init__(self, cursor: sqlite3.Cursor, query: str) -> None:
@@ -164,7 +164,7 @@ class _Found:
         row = self.cursor.fetchone()
         return None if row is None else row[0]
 
-    def mappings(self) -> _Found:
+    def mappings(self) -> _QueryResult:
         return self
 
     def _row_type(self) -> Any:
@@ -206,7 +206,9 @@ def _without_collecting() -> Iterator[None]:
             gc.enable()
 
 
-def rebuilt(events: Rows, protocol: Protocol, texts: Callable[[], UnitTexts], place: str | Path) -> dict[str, Rows]:
+def rebuild_tables(
+    events: Rows, protocol: Protocol, texts: Callable[[], UnitTexts], place: str | Path
+) -> dict[str, Rows]:
     """Return the derived tables as the log makes them."""
     memory: Any = _Memory()
     log = Log(protocol, texts)
@@ -224,12 +226,12 @@ def rebuilt(events: Rows, protocol: Protocol, texts: Callable[[], UnitTexts], pl
                 ) from None
         columns = {name: columns_of(name) for name in DERIVED}
         return {
-            name: Rows(list(names), memory.database.execute(_select(name, names)).fetchall())
+            name: Rows(list(names), memory.database.execute(_select_query(name, names)).fetchall())
             for name, names in columns.items()
         }
 
 
-def _select(table: str, columns: Sequence[str]) -> str:
+def _select_query(table: str, columns: Sequence[str]) -> str:
     names = ", ".join(f'"{name}"' for name in columns)
     return f"SELECT {names} FROM {table}"  # noqa: S608  (names of ours)
 
@@ -246,7 +248,7 @@ def rederive_tables(store: Store, protocol: Protocol, texts: Callable[[], UnitTe
         if not deleted.rowcount:  # by another process
             return 0
         forgotten = erase_again(connection)
-        tables = rebuilt(read_rows(connection, "events"), protocol, texts, store.place)
+        tables = rebuild_tables(read_rows(connection, "events"), protocol, texts, store.place)
         for name in ("annotators", "choices", "judgments", "messages", "audit"):
             connection.execute(sql(f"DELETE FROM {name}"))  # noqa: S608  (one of ours)
             rows = sorted(tables[name].as_dicts(), key=lambda row: float(row["time" if "time" in row else "created"]))
@@ -262,7 +264,9 @@ def rederive_tables(store: Store, protocol: Protocol, texts: Callable[[], UnitTe
 # -- comparing -------------------------------------------------------------------------------------------------------
 
 
-def check(source: Connection, protocol: Protocol, texts: Callable[[], UnitTexts], place: str | Path) -> CheckResult:
+def check_tables(
+    source: Connection, protocol: Protocol, texts: Callable[[], UnitTexts], place: str | Path
+) -> CheckResult:
     """Compare every derived table with what the log makes of it, and look at the database itself."""
     faults = _faults_of_file(source)
     stored: dict[str, Rows] = {}
@@ -277,8 +281,10 @@ def check(source: Connection, protocol: Protocol, texts: Callable[[], UnitTexts]
     if "events" in stored:
         faults += _damaged_events(stored["events"])
         try:
-            made = rebuilt(stored["events"], protocol, texts, place)
-            differing = {name: _differences(name, stored[name], made[name]) for name in DERIVED if name in stored}
+            made = rebuild_tables(stored["events"], protocol, texts, place)
+            differing = {
+                name: _describe_differences(name, stored[name], made[name]) for name in DERIVED if name in stored
+            }
         except AliquotError as error:
             faults.append(f"events: {error}")
     faults += [f"{name}: {what}" for name, what in differing.items() if what]
@@ -294,7 +300,7 @@ def _faults_of_file(source: Connection) -> list[str]:
     if source.dialect.name != "sqlite":
         return []
     try:
-        said = source.exec_driver_sql(f"PRAGMA integrity_check({_SHOWN})").scalars().all()
+        said = source.exec_driver_sql(f"PRAGMA integrity_check({MAX_LISTED})").scalars().all()
     except DBAPIError as error:
         if not is_damage(error):
             raise
@@ -305,15 +311,15 @@ def _faults_of_file(source: Connection) -> list[str]:
 def _damaged_events(events: Rows) -> list[str]:
     pick = itemgetter(*(events.names.index(name) for name in ("digest", *_DIGESTED)))
     faults = [
-        f"events: the checksum of event {row[0]} (kind {_short(row[events.names.index('kind')])}) does not fit"
+        f"events: the checksum of event {row[0]} (kind {_shorten(row[events.names.index('kind')])}) does not fit"
         for row in events.rows
         if not _is_whole(*pick(row))
     ]
     kinds = [row[events.names.index("kind")] for row in events.rows[:1]]
     if kinds != ["campaign"]:
         faults.insert(0, "events: the log does not begin with the making of the campaign")
-    more = len(faults) - _SHOWN
-    return [*faults[:_SHOWN], f"events: so it is with {more} more"] if more > 0 else faults
+    more = len(faults) - MAX_LISTED
+    return [*faults[:MAX_LISTED], f"events: so it is with {more} more"] if more > 0 else faults
 
 
 def _is_whole(digest: Any, *fields: Any) -> bool:
@@ -341,7 +347,7 @@ _KEYS = {
 }
 
 
-def _differences(table: str, stored: Rows, made: Rows) -> str:
+def _describe_differences(table: str, stored: Rows, made: Rows) -> str:
     """Say how many rows differ from those of the log, and what is wrong with the first."""
     names = [name for name in made.names if not (table in _NUMBERED and name == "id")]
     pick = itemgetter(*map(made.names.index, names))
@@ -353,17 +359,19 @@ def _differences(table: str, stored: Rows, made: Rows) -> str:
     keys = _KEYS.get(table) or [c.name for c in columns.primary_key if c.name in names] or names[:2]
     return (
         f"{len(extra)} rows are not in the log, {len(lacking)} rows of the log are missing or differ; "
-        f"{_first(names, keys, extra, lacking)}"
+        f"{_describe_first(names, keys, extra, lacking)}"
     )
 
 
-def _first(names: list[str], keys: Sequence[str], extra: list[Any], lacking: list[Any]) -> str:
+def _describe_first(names: list[str], keys: Sequence[str], extra: list[Any], lacking: list[Any]) -> str:
     def key(row: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(value for name, value in zip(names, row, strict=True) if name in keys)
 
     said = lacking[0] if lacking else extra[0]
     place = ", ".join(
-        f"{name} {_short(value)}" for name, value in zip(names, said, strict=True) if name in keys and value is not None
+        f"{name} {_shorten(value)}"
+        for name, value in zip(names, said, strict=True)
+        if name in keys and value is not None
     )
     if not lacking:
         return f"not in the log: {place}"
@@ -371,13 +379,13 @@ def _first(names: list[str], keys: Sequence[str], extra: list[Any], lacking: lis
     if twin is None:
         return f"missing or under another name: {place}"
     changed = [
-        f"{name} is {_short(old)}, by the log {_short(new)}"
+        f"{name} is {_shorten(old)}, by the log {_shorten(new)}"
         for name, old, new in zip(names, twin, said, strict=True)
         if old != new
     ]
     return f"first: {place}: {'; '.join(changed)}"
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

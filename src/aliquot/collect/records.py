@@ -28,7 +28,7 @@ from aliquot.collect.answers import (
     MarkedSpans,
     Number,
     Preference,
-    Ranking,
+    RankedSlots,
     ScoreValue,
     Value,
     WrittenText,
@@ -127,7 +127,7 @@ def _judgment_fields(protocol: Protocol, unit: SubmittedUnit, cell: Cell, answer
     }
 
 
-def _encode(value: Any) -> str:
+def _encode_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
@@ -135,9 +135,9 @@ def _judgment_rows(protocol: Protocol, unit: SubmittedUnit, cell: Cell, answer: 
     widgets = protocol.of_scope(cell.scope)
     asked = [w for w in widgets if _gives_judgments(w, widgets)]
     spans = next((answer.answer.get(w.name) for w in widgets if isinstance(w, Spans)), None)
-    extra: Record = {"text": _comment(widgets, answer.answer)}
+    extra: Record = {"text": _read_comment(widgets, answer.answer)}
     if isinstance(spans, MarkedSpans) and any(isinstance(w, Score) for w in asked):
-        extra["spans"] = _encode(spans.spans)
+        extra["spans"] = _encode_json(spans.spans)
     for widget in asked:
         value = answer.answer.get(widget.name)
         if value is not None:
@@ -151,7 +151,7 @@ def _gives_judgments(widget: Widget, beside: Sequence[Widget]) -> bool:
     return isinstance(widget, Score | Choice) or (isinstance(widget, Text) and widget.style == "postedit")
 
 
-def _comment(widgets: Sequence[Widget], answer: Answer) -> str | None:
+def _read_comment(widgets: Sequence[Widget], answer: Answer) -> str | None:
     value = next((answer.get(w.name) for w in widgets if isinstance(w, Text) and w.style == "comment"), None)
     return value.text or None if isinstance(value, WrittenText) else None
 
@@ -171,7 +171,7 @@ def _value_rows(
             rate = -100.0 * edit_rate(unit.shown.output(cell).text, value.text) + 0.0
             for place in _judged_outputs(unit, cell):
                 yield place | {"criterion": name, "value": rate, "text": value.text}
-        case Preference() | BestWorst() | Ranking():
+        case Preference() | BestWorst() | RankedSlots():
             yield from _preference_rows(value, unit, cell, seconds)
 
 
@@ -187,7 +187,7 @@ def _score_rows(
 def _judged_outputs(unit: SubmittedUnit, cell: Cell) -> Iterator[Record]:
     """Yield item and system of the outputs that an answer is about."""
     shown = unit.shown
-    item = _encode(shown.judged_items()[0] if cell.row is None else shown.row(cell).item)
+    item = _encode_json(shown.judged_items()[0] if cell.row is None else shown.row(cell).item)
     for system in shown.systems if cell.output is None else [shown.systems[cell.output]]:
         yield {"item": item, "system": system}
 
@@ -223,7 +223,7 @@ def _weigh_error(widget: Spans, span: MarkedSpan) -> float:
 
 
 def _preference_rows(
-    value: Preference | BestWorst | Ranking, unit: SubmittedUnit, cell: Cell, seconds: float | None
+    value: Preference | BestWorst | RankedSlots, unit: SubmittedUnit, cell: Cell, seconds: float | None
 ) -> Iterator[Record]:
     systems = unit.systems_by_slot()
     values = _slot_values(value, list(systems))
@@ -233,7 +233,7 @@ def _preference_rows(
         yield place | {"criterion": PREFERENCE, "value": values[slot_of[place["system"]]], "seconds": share}
 
 
-def _slot_values(value: Preference | BestWorst | Ranking, slots: Sequence[str]) -> dict[str, float]:
+def _slot_values(value: Preference | BestWorst | RankedSlots, slots: Sequence[str]) -> dict[str, float]:
     if isinstance(value, Preference):
         return {slot: 0.5 if value.choice == "tie" else float(slot == value.choice) for slot in slots}
     if isinstance(value, BestWorst):
@@ -251,7 +251,7 @@ def _choice_fields(unit: SubmittedUnit, cell: Cell, answer: TimedAnswer) -> Reco
     return {
         "assignment_id": unit.assignment,
         "cell_id": cell.id,
-        "item": _encode(item),
+        "item": _encode_json(item),
         "annotator": unit.annotator,
         "seconds": answer.seconds,
         "time": answer.time,
@@ -262,26 +262,26 @@ def _choice_fields(unit: SubmittedUnit, cell: Cell, answer: TimedAnswer) -> Reco
 def _choice_rows(protocol: Protocol, unit: SubmittedUnit, cell: Cell, answer: TimedAnswer) -> Iterator[Record]:
     systems = unit.systems_by_slot()
     widgets = protocol.of_scope(cell.scope)
-    comment = _comment(widgets, answer.answer)
+    comment = _read_comment(widgets, answer.answer)
     for widget in widgets:
         value = answer.answer.get(widget.name)
-        if isinstance(value, Preference | BestWorst | Ranking):
+        if isinstance(value, Preference | BestWorst | RankedSlots):
             yield {"text": comment} | _choice_row(value, systems)
         elif isinstance(value, WrittenText) and isinstance(widget, Text) and widget.style == "postedit":
             system = unit.shown.systems[cell.output or 0]
             yield {"system_a": system, "output_a": unit.shown.output(cell).text, "final": value.text}
 
 
-def _choice_row(value: Preference | BestWorst | Ranking, systems: Mapping[str, str]) -> Record:
+def _choice_row(value: Preference | BestWorst | RankedSlots, systems: Mapping[str, str]) -> Record:
     if isinstance(value, Preference):
         (first, a), (_, b) = systems.items()
         left, right, tie = next(labels for labels in _SIDES if not {a, b} & {*labels})
         side = tie if value.choice == "tie" else left if value.choice == first else right
         return {"system_a": a, "system_b": b, "choice": side, "strength": value.strength}
     if isinstance(value, BestWorst):
-        shown = _encode(list(systems.values()))
+        shown = _encode_json(list(systems.values()))
         return {"shown": shown, "best": systems[value.best or ""], "worst": systems[value.worst or ""]}
-    return {"ranking": _encode([[systems[slot] for slot in group] for group in value.groups])}
+    return {"ranking": _encode_json([[systems[slot] for slot in group] for group in value.groups])}
 
 
 def edit_rate(output: str, final: str) -> float:

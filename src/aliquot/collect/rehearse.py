@@ -30,7 +30,7 @@ from aliquot.collect.bots import changes
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.protocols import Score
 from aliquot.collect.server import create_app
-from aliquot.collect.simulated_people import Behaviour, Person, learned, people, qualities
+from aliquot.collect.simulated_people import Behaviour, Person, draw_people, learn_behaviour, output_qualities
 from aliquot.collect.statements import decode, sql
 from aliquot.collect.unit_texts import expected_seconds
 from aliquot.core.evalset import EvalSet
@@ -50,7 +50,7 @@ STEPS = ("controls", "repeats", "speeders", "straight_liners", "outliers")
 _COUNTS = ("careless", "caught", "wrongly")
 _ALPHA = 0.05
 _UNLIMITED = 1e6
-_MOST_STEPS = 200  # of a quiz and a tutorial together
+MAX_STEPS = 200  # of a quiz and a tutorial together
 
 
 @dataclass(frozen=True)
@@ -163,22 +163,22 @@ def rehearse(
         raise OptionError(f"--replays {replays}: choose 0 to 1000")
     manner = behaviour or Behaviour()
     if like is not None:
-        manner = learned(as_judgments(like), manner)
-    with tempfile.TemporaryDirectory() as folder, _copy(Path(campaign), Path(folder)) as copy:
-        names = _enough(copy, annotators)
-        crowd = people(names, manner, seed)
-        worth, origin = qualities(copy.data, seed)
-        with _served(copy) as port:
+        manner = learn_behaviour(as_judgments(like), manner)
+    with tempfile.TemporaryDirectory() as folder, _open_copy(Path(campaign), Path(folder)) as copy:
+        names = _add_people(copy, annotators)
+        crowd = draw_people(names, manner, seed)
+        worth, origin = output_qualities(copy.data, seed)
+        with _run_server(copy) as port:
             run = _Run(copy, port, crowd, worth)
             run.all_at_once() if at_once else run.in_turn()
-        return _result(run, manner, origin, hourly, currency, replays, seed)
+        return _build_result(run, manner, origin, hourly, currency, replays, seed)
 
 
 # -- the copy and its server ---------------------------------------------------------------------------------------
 
 
 @contextmanager
-def _copy(path: Path, folder: Path) -> Iterator[Campaign]:
+def _open_copy(path: Path, folder: Path) -> Iterator[Campaign]:
     with Campaign.open(path) as original:  # says what is wrong with a file that is none
         key = original.inputs.key_file
         target = folder / "rehearsal.db"
@@ -193,7 +193,7 @@ def _copy(path: Path, folder: Path) -> Iterator[Campaign]:
         yield campaign
 
 
-def _enough(campaign: Campaign, annotators: int) -> list[str]:
+def _add_people(campaign: Campaign, annotators: int) -> list[str]:
     there = [one.annotator for one in campaign.status().annotators if one.state == "active" and one.kind == "human"]
     if len(there) < annotators:
         more = [f"rehearsal{at}" for at in range(1, annotators - len(there) + 1)]
@@ -203,7 +203,7 @@ def _enough(campaign: Campaign, annotators: int) -> list[str]:
 
 
 @contextmanager
-def _served(campaign: Campaign) -> Iterator[int]:
+def _run_server(campaign: Campaign) -> Iterator[int]:
     app = create_app(campaign, calls_per_second=_UNLIMITED, burst=int(_UNLIMITED))
     config = uvicorn.Config(app, host="127.0.0.1", port=0, access_log=False, log_level="error", lifespan="off")
     server = uvicorn.Server(config)
@@ -273,7 +273,7 @@ class _Run:
         units: dict[int, dict[str, Any] | None] = {}
         while queue:
             now, at = heapq.heappop(queue)
-            unit, took = self._one(self.crowd[at], units.get(at))
+            unit, took = self._judge_one(self.crowd[at], units.get(at))
             if took is not None:
                 units[at] = unit
                 heapq.heappush(queue, (now + took, at))
@@ -285,25 +285,25 @@ class _Run:
             unit: dict[str, Any] | None = None
             took: float | None = 0.0
             while took is not None:
-                unit, took = self._one(person, unit)
+                unit, took = self._judge_one(person, unit)
 
         with ThreadPoolExecutor(max_workers=len(self.crowd)) as pool:
             for finished in [pool.submit(work, person) for person in self.crowd]:
                 finished.result()
 
-    def _one(self, person: Person, unit: dict[str, Any] | None) -> tuple[dict[str, Any] | None, float | None]:
+    def _judge_one(self, person: Person, unit: dict[str, Any] | None) -> tuple[dict[str, Any] | None, float | None]:
         """Judge one unit; return the next one and the seconds it took, or None where the person is finished."""
         client = self.clients[person.name]
         if unit is None:
-            unit = self._begin(person, client)
+            unit = self._pass_quiz(person, client)
             if unit is None:
                 return None, None
         if person.leaves_after is not None and self.done[person.name] >= person.leaves_after * self.share:
             self.campaign.revoke(person.name, "left")  # as if the lease had expired
             self.left.add(person.name)
             return None, None
-        answers = person.answers(unit, self.protocol, self._quality(unit["assignment"]))
-        took = self._pace(person, unit, len(answers))
+        answers = person.answers(unit, self.protocol, self._quality_of_unit(unit["assignment"]))
+        took = self._draw_seconds(person, unit, len(answers))
         sent = changes(answers, person.rng)
         for change in sent:
             change |= {"active_ms": int(1000 * took / len(sent)), "idle_ms": 0}
@@ -317,9 +317,9 @@ class _Run:
         self.done[person.name] += 1
         return reply.get("unit"), took if reply.get("unit") is not None else None
 
-    def _begin(self, person: Person, client: _Client) -> dict[str, Any] | None:
+    def _pass_quiz(self, person: Person, client: _Client) -> dict[str, Any] | None:
         """Return the first unit, after the quiz and the examples of the tutorial; None for whoever does not pass."""
-        for _ in range(_MOST_STEPS):
+        for _ in range(MAX_STEPS):
             reply = client.call("/api/next", {})
             if "quiz" in reply:
                 questions = self.campaign.protocol.quiz.questions
@@ -334,7 +334,7 @@ class _Run:
                 return reply.get("unit")
         return None
 
-    def _pace(self, person: Person, unit: Mapping[str, Any], count: int) -> float:
+    def _draw_seconds(self, person: Person, unit: Mapping[str, Any], count: int) -> float:
         if person.behaviour.pace is not None:
             return person.seconds(person.behaviour.pace * count)
         judged = [row for row in unit["rows"] if not row["context"]]
@@ -342,7 +342,7 @@ class _Run:
         texts += [output["text"] for row in judged for output in row["outputs"]]
         return person.seconds(expected_seconds(count, sum(map(len, texts))))
 
-    def _quality(self, assignment: str) -> Any:
+    def _quality_of_unit(self, assignment: str) -> Any:
         """Return what cells of a unit are worth; the organiser, unlike the page, knows systems."""
         with self.campaign.store.read() as connection:
             found = connection.execute(
@@ -365,7 +365,7 @@ class _Run:
 # -- what came of it -----------------------------------------------------------------------------------------------
 
 
-def _result(
+def _build_result(
     run: _Run, manner: Behaviour, origin: str, hourly: float | None, currency: str | None, replays: int, seed: int
 ) -> Rehearsal:
     status = run.campaign.status()
@@ -378,7 +378,7 @@ def _result(
         if status.units_done == status.units_wanted
         else [f"{status.units_wanted - status.units_done} units were left over: ask for more annotators"]
     )
-    numbers, more = _replayed(run, judged, manner, replays, seed)
+    numbers, more = _replay_judging(run, judged, manner, replays, seed)
     timings = np.array([ms for client in run.clients.values() for ms in client.milliseconds])
     careless = {person.name for person in run.crowd if person.careless}
     return Rehearsal(
@@ -398,7 +398,7 @@ def _result(
         coverage=numbers[1],
         power=numbers[2],
         wrong=numbers[3],
-        checks=(*_quiz(run, careless), *_checks(judged, careless)),
+        checks=(*_count_screened(run, careless), *_try_checks(judged, careless)),
         calls=len(timings),
         p50_ms=float(np.percentile(timings, 50)),
         p95_ms=float(np.percentile(timings, 95)),
@@ -406,7 +406,7 @@ def _result(
     )
 
 
-def _replayed(
+def _replay_judging(
     run: _Run, judged: Judgments, manner: Behaviour, replays: int, seed: int
 ) -> tuple[tuple[float | None, float | None, float | None, float | None], list[str]]:
     """Return half width, coverage, power and share of wrong decisions over replays of the same work."""
@@ -428,8 +428,8 @@ def _replayed(
     )
     widths, covered, decided, wrong = [], [], [], []
     for at in range(replays):
-        drawn = people(sorted(judged.annotators), manner, seed * 1000 + at + 1)
-        values = _redrawn(table, {person.name: person for person in drawn}, run, score)
+        drawn = draw_people(sorted(judged.annotators), manner, seed * 1000 + at + 1)
+        values = _redraw_values(table, {person.name: person for person in drawn}, run, score)
         again = Judgments(
             table.with_columns(pl.Series("value", values), pl.lit(None).cast(pl.String).alias("criterion"))
         )
@@ -438,13 +438,13 @@ def _replayed(
             found = estimate(bare, selection=selection, judgments=again, seed=seed)
         widths += [(row.high - row.low) / 2 for row in found.systems]
         covered += [row.low <= truth[row.system] <= row.high for row in found.systems]
-        told, false = _pairs(found, truth)
+        told, false = _count_decided_pairs(found, truth)
         decided.append(told)
         wrong.append(false)
-    return (_mean(widths), _mean(covered), _mean(decided), _mean(wrong)), []
+    return (_mean_or_none(widths), _mean_or_none(covered), _mean_or_none(decided), _mean_or_none(wrong)), []
 
 
-def _redrawn(table: pl.DataFrame, by_name: Mapping[str, Person], run: _Run, score: Score) -> list[float]:
+def _redraw_values(table: pl.DataFrame, by_name: Mapping[str, Person], run: _Run, score: Score) -> list[float]:
     steps = round((score.high - score.low) / score.step)
     values = []
     for item, system, who in table.select("item", "system", "annotator").iter_rows():
@@ -453,26 +453,26 @@ def _redrawn(table: pl.DataFrame, by_name: Mapping[str, Person], run: _Run, scor
     return values
 
 
-def _pairs(found: Estimates, truth: Mapping[str, float]) -> tuple[float, float]:
+def _count_decided_pairs(found: Estimates, truth: Mapping[str, float]) -> tuple[float, float]:
     """Return the shares of pairs told apart rightly, and wrongly."""
     sure = [pair for pair in found.pairs if pair.p_adjusted < _ALPHA]
     right = sum(truth[pair.a] > truth[pair.b] for pair in sure)
     return (right / len(found.pairs), (len(sure) - right) / len(found.pairs)) if found.pairs else (0.0, 0.0)
 
 
-def _mean(values: list[Any]) -> float | None:
+def _mean_or_none(values: list[Any]) -> float | None:
     known = [float(value) for value in values if not math.isnan(value)]
     return sum(known) / len(known) if known else None
 
 
-def _quiz(run: _Run, careless: set[str]) -> list[Caught]:
+def _count_screened(run: _Run, careless: set[str]) -> list[Caught]:
     """Return whom the quiz kept out, where the protocol has one."""
     if not run.campaign.protocol.quiz.questions:
         return []
     return [Caught("quiz", len(careless), len(run.screened & careless), len(run.screened - careless))]
 
 
-def _checks(judged: Judgments, careless: set[str]) -> Iterator[Caught]:
+def _try_checks(judged: Judgments, careless: set[str]) -> Iterator[Caught]:
     """Try each check of `clean`; one that marks most of an annotator's judgments has caught that annotator."""
     needs = {"controls": "control", "repeats": "repeat", "speeders": "seconds"}
     for step in STEPS:

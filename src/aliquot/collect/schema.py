@@ -48,7 +48,7 @@ def _column(name: str, kind: Any, **options: Any) -> sa.Column[Any]:
     return sa.Column(name, kind, **options)
 
 
-def _maybe(name: str, kind: Any) -> sa.Column[Any]:
+def _nullable_column(name: str, kind: Any) -> sa.Column[Any]:
     return sa.Column(name, kind, nullable=True)
 
 
@@ -87,14 +87,14 @@ sa.Table(
     _column("n_done", _whole),
     _column("n_cells", _whole),
     _column("active_ms", _whole),
-    _maybe("last_seen", _real),
+    _nullable_column("last_seen", _real),
 )
 units = sa.Table(
     "units",
     metadata,
     _column("id", _whole, primary_key=True, autoincrement=False),
     _column("rank", _whole),
-    _maybe("document", _text),
+    _nullable_column("document", _text),
     _column("systems", _text),
     _column("wanted", _whole),
     _column("taken", _whole),
@@ -110,12 +110,12 @@ sa.Table(
     metadata,
     _column("id", _text, primary_key=True),
     _column("unit_id", _whole, index=True),
-    _maybe("item", _text),
-    _maybe("system", _text),
+    _nullable_column("item", _text),
+    _nullable_column("system", _text),
     _column("slot", _whole),
-    _maybe("control", _text),
-    _maybe("expected", _text),
-    _maybe("repeat_of", _text),
+    _nullable_column("control", _text),
+    _nullable_column("expected", _text),
+    _nullable_column("repeat_of", _text),
 )
 sa.Table(
     "assignments",
@@ -128,9 +128,9 @@ sa.Table(
     _column("slots", _text),
     _column("policy", _text),
     _column("probability", _real),
-    _maybe("leased_at", _real),
-    _maybe("expires_at", _real),
-    _maybe("done_at", _real),
+    _nullable_column("leased_at", _real),
+    _nullable_column("expires_at", _real),
+    _nullable_column("done_at", _real),
     sa.UniqueConstraint("unit_id", "annotator_id"),
     sa.Index("assignments_annotator", "annotator_id", "state", "position"),
     sa.Index(
@@ -151,7 +151,7 @@ sa.Table(
     _column("idle_ms", _whole),
     _column("guidelines_version", _whole),
     _column("saved_at", _real),
-    _maybe("writer", _text),
+    _nullable_column("writer", _text),
 )
 sa.Table(
     "exposures",
@@ -169,27 +169,27 @@ sa.Table(
     _column("item", _text),
     _column("system", _text),
     _column("annotator", _text),
-    _maybe("criterion", _text),
-    _maybe("value", _real),
-    _maybe("seconds", _real),
+    _nullable_column("criterion", _text),
+    _nullable_column("value", _real),
+    _nullable_column("seconds", _real),
     _column("time", _real),
     _column("order", _whole),
-    _maybe("control", _text),
-    _maybe("expected", _real),
-    _maybe("repeat", _whole),
+    _nullable_column("control", _text),
+    _nullable_column("expected", _real),
+    _nullable_column("repeat", _whole),
     _column("page", _text),
     _column("protocol", _text),
     _column("guidelines", _whole),
-    _maybe("error", _whole),
-    _maybe("category", _text),
-    _maybe("severity", _text),
-    _maybe("span", _text),
-    _maybe("start", _whole),
-    _maybe("end", _whole),
-    _maybe("side", _text),
-    _maybe("spans", _text),
-    _maybe("text", _text),
-    _maybe("marked", _text),
+    _nullable_column("error", _whole),
+    _nullable_column("category", _text),
+    _nullable_column("severity", _text),
+    _nullable_column("span", _text),
+    _nullable_column("start", _whole),
+    _nullable_column("end", _whole),
+    _nullable_column("side", _text),
+    _nullable_column("spans", _text),
+    _nullable_column("text", _text),
+    _nullable_column("marked", _text),
     sa.Index("judgments_cell", "assignment_id", "cell_id"),
 )
 sa.Table(
@@ -199,20 +199,20 @@ sa.Table(
     _column("cell_id", _text),
     _column("item", _text),
     _column("annotator", _text),
-    _maybe("system_a", _text),
-    _maybe("system_b", _text),
-    _maybe("choice", _text),
-    _maybe("strength", _whole),
-    _maybe("shown", _text),
-    _maybe("best", _text),
-    _maybe("worst", _text),
-    _maybe("ranking", _text),
-    _maybe("final", _text),
-    _maybe("output_a", _text),
-    _maybe("seconds", _real),
+    _nullable_column("system_a", _text),
+    _nullable_column("system_b", _text),
+    _nullable_column("choice", _text),
+    _nullable_column("strength", _whole),
+    _nullable_column("shown", _text),
+    _nullable_column("best", _text),
+    _nullable_column("worst", _text),
+    _nullable_column("ranking", _text),
+    _nullable_column("final", _text),
+    _nullable_column("output_a", _text),
+    _nullable_column("seconds", _real),
     _column("time", _real),
-    _maybe("text", _text),
-    _maybe("marked", _text),
+    _nullable_column("text", _text),
+    _nullable_column("marked", _text),
     sa.Index("choices_cell", "assignment_id", "cell_id"),
 )
 _number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
@@ -220,7 +220,7 @@ sa.Table(
     "messages",
     metadata,
     _column("id", _number, primary_key=True),
-    _maybe("annotator_id", _text),
+    _nullable_column("annotator_id", _text),
     _column("text", _text),
     _column("created", _real),
 )
@@ -244,7 +244,7 @@ sa.Table(
     _column("kind", _text),
     sa.Column("client_id", _text, nullable=True, unique=True),
     _column("payload", _text),
-    _maybe("digest", _whole),
+    _nullable_column("digest", _whole),
     sqlite_autoincrement=True,
 )
 
@@ -294,7 +294,7 @@ def make_engine(place: str | Path, *, at_rest: bool = False) -> Engine:
     )
 
     @event.listens_for(engine, "connect")
-    def _prepare(connection: Any, _record: Any) -> None:
+    def _set_pragmas(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # transactions begin where we say so
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys = ON")
@@ -303,7 +303,7 @@ def make_engine(place: str | Path, *, at_rest: bool = False) -> Engine:
         cursor.close()
 
     @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
+    def _begin_transaction(connection: Connection) -> None:
         immediate = connection.get_execution_options().get("immediate", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
@@ -354,7 +354,7 @@ def open_engine(place: str | Path) -> Engine:
     try:
         version = _read_version(engine, place)
         for number in range(version + 1, VERSION + 1):
-            _migrate(engine, number)
+            _migrate_to(engine, number)
     except DBAPIError as error:
         engine.dispose()
         raise FormatError(
@@ -376,7 +376,7 @@ def _engine_of_file(path: Path) -> Engine:
         engine.dispose()
         if is_damage(error):
             raise build_damage_error(path, f"it cannot be read as a campaign ({error.orig})") from None
-        if _code(error) in _BUSY:
+        if _sqlite_code(error) in _BUSY:
             raise FormatError(
                 f"{path}: cannot be read now ({error.orig}); another program keeps it for itself; close that program"
             ) from None
@@ -417,10 +417,10 @@ _BUSY = {5, 6}
 
 def is_damage(error: DBAPIError | sqlite3.Error) -> bool:
     """Tell whether SQLite complains about the file itself: malformed, or without a table or column of ours."""
-    return isinstance(getattr(error, "orig", error), sqlite3.Error) and _code(error) not in _PASSING
+    return isinstance(getattr(error, "orig", error), sqlite3.Error) and _sqlite_code(error) not in _PASSING
 
 
-def _code(error: DBAPIError | sqlite3.Error) -> int:
+def _sqlite_code(error: DBAPIError | sqlite3.Error) -> int:
     return int(getattr(getattr(error, "orig", error), "sqlite_errorcode", 1)) & 0xFF
 
 
@@ -430,7 +430,7 @@ def remove_beside(path: Path) -> None:
         Path(f"{path}{ending}").unlink(missing_ok=True)
 
 
-def _migrate(engine: Engine, number: int) -> None:
+def _migrate_to(engine: Engine, number: int) -> None:
     """Lead to a version from the one before, unless another process has just done so."""
     with engine.begin() as connection:
         done = connection.execute(

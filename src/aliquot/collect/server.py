@@ -157,52 +157,56 @@ class _Site:
         """Wrap a handler: token, limits, body, thread, JSON."""
 
         async def answered(request: Request, token: str) -> bytes:
-            body = await _body(request, self._check(request, token)) if request.method == "POST" else {}
-            call = Call(request.path_params.get("assignment") or _text(body, "assignment"), body)
-            work = functools.partial(self._answer, handler, token, call, _client(request))
+            body = await _read_body(request, self._annotator_check(request, token)) if request.method == "POST" else {}
+            call = Call(request.path_params.get("assignment") or _read_text(body, "assignment"), body)
+            work = functools.partial(self._answer_call, handler, token, call, _client_address(request))
             answer: bytes = await self.in_thread(work)
             return answer
 
         async def endpoint(request: Request) -> Response:
-            return await self._respond(request, answered)
+            return await self._answer_with_limit(request, answered)
 
         return endpoint
 
-    async def _respond(self, request: Request, answered: Callable[[Request, str], Awaitable[bytes]]) -> Response:
+    async def _answer_with_limit(
+        self, request: Request, answered: Callable[[Request, str], Awaitable[bytes]]
+    ) -> Response:
         """Check the rate of a link, and answer its call."""
-        return await _in_words(request, self._limited(request, answered))
+        return await _respond_with_errors(request, self._check_and_answer(request, answered))
 
-    async def _limited(self, request: Request, answered: Callable[[Request, str], Awaitable[bytes]]) -> bytes:
+    async def _check_and_answer(self, request: Request, answered: Callable[[Request, str], Awaitable[bytes]]) -> bytes:
         token = request.headers.get("x-aliquot-token", "")
         self._check_rate(token)
         return await answered(request, token)
 
     async def save(self, request: Request) -> Response:
         """Save changes. The writer's thread does all of it: this call is frequent, and hand-overs cost."""
-        return await self._respond(request, self._saved)
+        return await self._answer_with_limit(request, self._save_body)
 
-    async def _saved(self, request: Request, token: str) -> bytes:
-        body = await _body(request, self._check(request, token))
+    async def _save_body(self, request: Request, token: str) -> bytes:
+        body = await _read_body(request, self._annotator_check(request, token))
         changes = body.get("changes")
         if not isinstance(changes, list) or not all(isinstance(change, dict) for change in changes):
             raise RequestRefusedError("bad_answer", "`changes` should be a list of changes.", 422)
-        save = functools.partial(self.campaign.pages.saving, token, _text(body, "assignment"), changes)
+        save = functools.partial(self.campaign.pages.saving, token, _read_text(body, "assignment"), changes)
         # A database by URL has no writer's thread; there the call itself blocks.
         future = await self.in_thread(save) if is_url(self.campaign.store.place) else save()
         try:
             return _ENCODER.encode(await asyncio.wrap_future(future))
         except CollectError as error:
             if error.code == "link_unknown":
-                self._check_stranger(_client(request))
+                self._check_stranger(_client_address(request))
             raise
 
-    def _answer(self, handler: Handler, token: str, call: Call, client: str) -> bytes:
-        return _ENCODER.encode(handler(self._annotator(token, client), call))
+    def _answer_call(self, handler: Handler, token: str, call: Call, client: str) -> bytes:
+        return _ENCODER.encode(handler(self._find_annotator(token, client), call))
 
-    def _check(self, request: Request, token: str) -> Callable[[], Awaitable[Any]]:
-        return functools.partial(self.in_thread, functools.partial(self._annotator, token, _client(request)))
+    def _annotator_check(self, request: Request, token: str) -> Callable[[], Awaitable[Any]]:
+        return functools.partial(
+            self.in_thread, functools.partial(self._find_annotator, token, _client_address(request))
+        )
 
-    def _annotator(self, token: str, client: str) -> Any:
+    def _find_annotator(self, token: str, client: str) -> Any:
         try:
             return self.campaign.pages.annotator(token)
         except CollectError as error:
@@ -237,7 +241,7 @@ class _Site:
         return self.campaign.pages.submit(annotator, call.assignment)
 
     def give_back(self, annotator: Any, call: Call) -> Any:
-        return self.campaign.pages.give_back(annotator, call.assignment, _text(call.body, "reason"))
+        return self.campaign.pages.give_back(annotator, call.assignment, _read_text(call.body, "reason"))
 
     def quiz(self, annotator: Any, call: Call) -> Any:
         return self.campaign.pages.quiz(annotator, call.body.get("answers"))
@@ -250,7 +254,7 @@ class _Site:
     async def page(self, request: Request) -> Response:
         """The annotator's page; its data come by calls."""
         token = str(request.path_params["token"])
-        client = _client(request)
+        client = _client_address(request)
         try:
             self._check_rate(token)
             annotator, state = await self.in_thread(lambda: self._page_data(token, client))
@@ -258,72 +262,74 @@ class _Site:
             return _words_page(request, error)
         locale = getattr(annotator, "locale", None) or state.get("protocol", {}).get("locale") or "en"
         title = state.get("campaign", {}).get("title") or "aliquot"
-        return _html(assets.annotator_page(title=title, locale=locale))
+        return _html_response(assets.annotator_page(title=title, locale=locale))
 
     async def framed_page(self, request: Request) -> Response:
         """The same page for MTurk, which shows it in a frame and takes the finished work by a form."""
-        return _framed(await self.page(request))
+        return _allow_framing(await self.page(request))
 
     # -- crowds
 
     async def arrive(self, request: Request) -> Response:
         """Show the page by which a worker of a crowd joins; it makes nobody. A preview shows words."""
         try:
-            came = await self.in_thread(functools.partial(self._visit, request))
+            came = await self.in_thread(functools.partial(self._read_visit, request))
         except Exception as error:  # noqa: BLE001
             answer = self.refuse(request, error)
         else:
             answer = self._arrival_page(came)
-        return _framed(answer) if request.path_params["provider"] == "mturk" else answer
+        return _allow_framing(answer) if request.path_params["provider"] == "mturk" else answer
 
-    def _visit(self, request: Request) -> crowd.Visit | None:
+    def _read_visit(self, request: Request) -> crowd.Visit | None:
         self.campaign.admission.require_shared_link(str(request.path_params["token"]))
         try:
-            return crowd.visit(str(request.path_params["provider"]), request.query_params)
+            return crowd.read_visit(str(request.path_params["provider"]), request.query_params)
         except AliquotError as error:
             raise CollectError("bad_request", str(error)) from None
 
     def _arrival_page(self, came: crowd.Visit | None) -> Response:
         words = self.campaign.protocol
         if came is None:
-            return _html(assets.words_page(words.title, words.instructions, words.locale))
+            return _html_response(assets.words_page(words.title, words.instructions, words.locale))
         key = crowd.storage_key(self.campaign.facts.id, came.annotator)
-        return _html(assets.arrival_page(title=self.campaign.facts.title, locale=self.campaign.facts.locale, key=key))
+        return _html_response(
+            assets.arrival_page(title=self.campaign.facts.title, locale=self.campaign.facts.locale, key=key)
+        )
 
     async def join(self, request: Request) -> Response:
         """Let a worker in who shows the secret that the browser keeps; the first visit makes the annotator."""
-        return await _in_words(request, self._joined(request))
+        return await _respond_with_errors(request, self._join_body(request))
 
-    async def _joined(self, request: Request) -> bytes:
-        wait = self.arrivals.take(_client(request))
+    async def _join_body(self, request: Request) -> bytes:
+        wait = self.arrivals.take(_client_address(request))
         if wait:
             raise RequestRefusedError("too_fast", "Many people join at once; the page tries again.", 429, wait)
-        check = functools.partial(self.in_thread, functools.partial(self._visit, request))
-        secret = _text(await _body(request, check), "secret")
+        check = functools.partial(self.in_thread, functools.partial(self._read_visit, request))
+        secret = _read_text(await _read_body(request, check), "secret")
 
         def join() -> str | None:
-            came = self._visit(request)
+            came = self._read_visit(request)
             return None if came is None else self.campaign.admission.join(came, secret)
 
         try:
             own = await self.in_thread(join)
         except CollectError as error:
             if error.code == "link_unknown":
-                self._check_stranger(_client(request))
+                self._check_stranger(_client_address(request))
             raise
         if own is None:
             raise RequestRefusedError("bad_request", "A preview joins nothing.", 400)
-        return _ENCODER.encode({"page": f"/{crowd.route(request.path_params['provider'])}/{own}"})
+        return _ENCODER.encode({"page": f"/{crowd.page_route(request.path_params['provider'])}/{own}"})
 
     def _page_data(self, token: str, client: str) -> tuple[Any, dict[str, Any]]:
-        annotator = self._annotator(token, client)
+        annotator = self._find_annotator(token, client)
         return annotator, self.campaign.pages.state(annotator)
 
     def refuse(self, request: Request, error: Exception) -> Response:
         """Say in words that a link does not work; who tries many is slowed down."""
         try:
             if isinstance(error, CollectError) and error.code == "link_unknown":
-                self._check_stranger(_client(request))
+                self._check_stranger(_client_address(request))
         except CollectError as refused:
             return _words_page(request, refused)
         return _words_page(request, error)
@@ -348,11 +354,11 @@ class _Site:
 # -- requests --------------------------------------------------------------------------------------------------------
 
 
-def _client(request: Request) -> str:
+def _client_address(request: Request) -> str:
     return request.client.host if request.client else "unknown"
 
 
-async def _body(request: Request, check: Callable[[], Awaitable[Any]]) -> dict[str, Any]:
+async def _read_body(request: Request, check: Callable[[], Awaitable[Any]]) -> dict[str, Any]:
     """Read a call's JSON, refusing what a form or a script of another site could send.
 
     `check` is awaited before a large body is held: it raises where the link is not known.
@@ -377,7 +383,7 @@ async def _body(request: Request, check: Callable[[], Awaitable[Any]]) -> dict[s
     return body
 
 
-def _text(body: dict[str, Any], name: str) -> str:
+def _read_text(body: dict[str, Any], name: str) -> str:
     value = body.get(name) or ""
     if not isinstance(value, str):
         raise RequestRefusedError("bad_answer", f"`{name}` should be a text.", 422)
@@ -408,16 +414,16 @@ class _SecurityHeaders:
         await self.app(scope, receive, sending)
 
 
-async def _in_words(request: Request, answer: Awaitable[bytes]) -> Response:
+async def _respond_with_errors(request: Request, answer: Awaitable[bytes]) -> Response:
     """Wait for an answer, and turn errors into words."""
     try:
         body = await answer
     except StorageError as error:
-        return _fault(request, error)
+        return _fault_response(request, error)
     except CollectError as error:
-        return _error(error)
+        return _error_response(error)
     except Exception as error:  # noqa: BLE001  # whatever it is, the page keeps the answers and tries again
-        return _fault(request, error)
+        return _fault_response(request, error)
     return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
 
 
@@ -429,7 +435,7 @@ def _json_error(code: str, message: str, status: int, wait: int = 0) -> Response
     return Response(body, status, media_type="application/json", headers=headers)
 
 
-def _error(error: CollectError) -> Response:
+def _error_response(error: CollectError) -> Response:
     return _json_error(error.code, str(error), error.status, getattr(error, "wait", 0))
 
 
@@ -438,13 +444,13 @@ async def _answer_http(_request: Request, error: Exception) -> Response:
     return _json_error("not_found" if status == 404 else "bad_request", "No such page.", status)
 
 
-def _fault(request: Request, error: Exception) -> Response:
+def _fault_response(request: Request, error: Exception) -> Response:
     """Answer after a fault of ours or of the disk: the page keeps the answers and tries again; the log has details."""
     log_fault(request, error)
     return _json_error("storage", _NO_STORAGE, 503)
 
 
-def _framed(answer: Response) -> Response:
+def _allow_framing(answer: Response) -> Response:
     """Let MTurk show a page in a frame, and the page post to MTurk."""
     hosts = " ".join(crowd.PROVIDERS["mturk"].framed_by)
     policy = HEADERS["Content-Security-Policy"].replace("frame-ancestors 'none'", f"frame-ancestors {hosts}")
@@ -453,7 +459,7 @@ def _framed(answer: Response) -> Response:
     return answer
 
 
-def _html(text: str, status: int = 200) -> Response:
+def _html_response(text: str, status: int = 200) -> Response:
     return Response(text, status, media_type="text/html", headers={"Cache-Control": "no-store"})
 
 
@@ -463,12 +469,12 @@ def _words_page(request: Request, error: Exception) -> Response:
         log_fault(request, error)
         error = CollectError("storage", _NO_STORAGE)
     wanted = [part.split(";")[0].strip() for part in request.headers.get("accept-language", "en").split(",")]
-    locale = next((name for name in wanted if name.split("-")[0] in assets.locales()), "en")
-    words = assets.strings(locale)
+    locale = next((name for name in wanted if name.split("-")[0] in assets.list_locales()), "en")
+    words = assets.load_strings(locale)
     message = words.get(f"error_{error.code}", str(error))
     passing = error.status in (429, 503)
     title = words["not_possible" if passing else "link_does_not_work"]
-    answer = _html(assets.words_page(title, message, locale), error.status)
+    answer = _html_response(assets.words_page(title, message, locale), error.status)
     if passing:
         answer.headers["Refresh"] = str(max(10, getattr(error, "wait", 0)))
     return answer

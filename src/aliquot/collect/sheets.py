@@ -22,7 +22,7 @@ import polars as pl
 
 from aliquot.collect.answers import Answer, check_answer, missing_widgets
 from aliquot.collect.errors import CollectError
-from aliquot.collect.lists import fixed_lists
+from aliquot.collect.lists import make_fixed_lists
 from aliquot.collect.new_campaign import NewCampaign
 from aliquot.collect.protocols import Choice, Form, Protocol, Score, Spans, Text, Widget
 from aliquot.collect.records import SubmittedUnit, TimedAnswer, derive_rows
@@ -38,13 +38,13 @@ from aliquot.io.writing import write_bytes
 KEY = "key.csv"
 _KEY_COLUMNS = ("annotator", "id", "part", "row", "item", "document", "systems", "texts", "protocol")
 _ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")  # no place in an .xlsx
-_LONGEST = 32_000  # characters that a cell of a spreadsheet holds
+MAX_CELL_TEXT = 32_000  # characters that a cell of a spreadsheet holds
 _CONTEXT = "context"
 _NONE = "none"
 
 
 @dataclass(frozen=True)
-class Column:
+class AnswerColumn:
     """A column that the annotator fills in: which widget it answers, for which slot and criterion."""
 
     name: str
@@ -55,9 +55,9 @@ class Column:
     part: str | None = None  # of a choice: best, worst, strength
 
 
-def answer_columns(protocol: Protocol, slots: int) -> list[Column]:
+def answer_columns(protocol: Protocol, slots: int) -> list[AnswerColumn]:
     """Return the columns to fill in, for so many systems side by side."""
-    columns: list[Column] = []
+    columns: list[AnswerColumn] = []
     for widget in protocol.widgets:
         if isinstance(widget, Form):
             continue
@@ -65,13 +65,15 @@ def answer_columns(protocol: Protocol, slots: int) -> list[Column]:
         for slot in sides:
             end = "" if slot is None else f" {slot_names(slots)[slot]}"
             if isinstance(widget, Score) and widget.criteria:
-                columns += [Column(f"{name}{end}", widget.name, widget.scope, slot, name) for name in widget.criteria]
+                columns += [
+                    AnswerColumn(f"{name}{end}", widget.name, widget.scope, slot, name) for name in widget.criteria
+                ]
             elif isinstance(widget, Choice) and widget.style == "best-worst":
-                columns += [Column(part, widget.name, widget.scope, part=part) for part in ("best", "worst")]
+                columns += [AnswerColumn(part, widget.name, widget.scope, part=part) for part in ("best", "worst")]
             else:
-                columns.append(Column(f"{widget.name}{end}", widget.name, widget.scope, slot))
+                columns.append(AnswerColumn(f"{widget.name}{end}", widget.name, widget.scope, slot))
             if isinstance(widget, Choice) and widget.strength:
-                columns.append(Column("strength", widget.name, widget.scope, part="strength"))
+                columns.append(AnswerColumn("strength", widget.name, widget.scope, part="strength"))
     return columns
 
 
@@ -83,7 +85,7 @@ def write_sheets(
     folder: Path,
 ) -> list[Path]:
     """Write one .xlsx and one .csv for each annotator, and the key; return the paths."""
-    workbook = _workbook()
+    workbook = _require_openpyxl()
     units, protocol, settings = inputs.units, inputs.protocol, inputs.settings
     names = _file_names(inputs.annotators)
     texts = UnitTexts(inputs.evalset, protocol)
@@ -92,12 +94,12 @@ def write_sheets(
     key: list[dict[str, Any]] = []
     written: list[tuple[Path, bytes]] = []
     systems = [unit.systems for unit in units]
-    for who, numbers in fixed_lists(systems, inputs.annotators, settings.per_output, settings.seed).items():
+    for who, numbers in make_fixed_lists(systems, inputs.annotators, settings.per_output, settings.seed).items():
         rows: list[dict[str, Any]] = []
         for part, (number, slots) in enumerate(numbers, start=1):
             unit = units[number]
             rows += _part_rows(unit, slots, protocol, texts, part, who, key, columns)
-        frame = pl.DataFrame(rows, schema=dict.fromkeys(_header(protocol, widest, columns), pl.String))
+        frame = pl.DataFrame(rows, schema=dict.fromkeys(_list_headers(protocol, widest, columns), pl.String))
         written += [
             (folder / f"{names[who]}.csv", b"\xef\xbb\xbf" + format_csv(frame).encode()),
             (folder / f"{names[who]}.xlsx", workbook(frame, protocol, columns, widest)),
@@ -126,7 +128,7 @@ def _file_names(annotators: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _header(protocol: Protocol, slots: int, columns: Sequence[Column]) -> list[str]:
+def _list_headers(protocol: Protocol, slots: int, columns: Sequence[AnswerColumn]) -> list[str]:
     outputs = [f"output {slot}" for slot in slot_names(slots)] if protocol.side_by_side else ["output"]
     shown = (["source"] if protocol.source else []) + (["reference"] if protocol.reference else []) + outputs
     return ["id", "part", *shown, *(column.name for column in columns)]
@@ -140,7 +142,7 @@ def _part_rows(
     part: int,
     who: str,
     key: list[dict[str, Any]],
-    columns: Sequence[Column],
+    columns: Sequence[AnswerColumn],
 ) -> Iterator[dict[str, Any]]:
     systems = [unit.systems[at] for at in slots]
     names = _output_names(protocol, len(systems))
@@ -164,14 +166,14 @@ def _part_rows(
                 "item": msgspec.json.encode(row.item).decode(),
                 "document": unit.document,
                 "systems": msgspec.json.encode(systems).decode(),
-                "texts": _digest(shown),
+                "texts": _digest_texts(shown),
                 "protocol": None,
             }
         )
-        yield {"id": identity, **shown, **_prefilled(protocol, columns, shown)}
+        yield {"id": identity, **shown, **_prefill_postedits(protocol, columns, shown)}
 
 
-def _prefilled(protocol: Protocol, columns: Sequence[Column], shown: Mapping[str, str]) -> dict[str, str]:
+def _prefill_postedits(protocol: Protocol, columns: Sequence[AnswerColumn], shown: Mapping[str, str]) -> dict[str, str]:
     """A post-edit begins with the output itself."""
     filled = {}
     for column in columns:
@@ -187,7 +189,7 @@ def _output_names(protocol: Protocol, count: int) -> list[str]:
 
 
 def _cell_text(text: str) -> str:
-    if len(text) > _LONGEST:
+    if len(text) > MAX_CELL_TEXT:
         raise DataError(
             f"a text of {len(text):,} characters does not fit into a cell of a spreadsheet; use `aliquot "
             "collect new` and the page instead"
@@ -195,26 +197,26 @@ def _cell_text(text: str) -> str:
     return _ILLEGAL.sub("�", text)
 
 
-def _plain(text: str) -> str:
+def _normalise_text(text: str) -> str:
     """A text without what spreadsheets change: kinds of white space, line ends, the form of accents."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-def _digest(shown: Mapping[str, str | None]) -> str:
-    texts = "\x1f".join(f"{name}={_plain(text or '')}" for name, text in sorted(shown.items()))
+def _digest_texts(shown: Mapping[str, str | None]) -> str:
+    texts = "\x1f".join(f"{name}={_normalise_text(text or '')}" for name, text in sorted(shown.items()))
     return hashlib.sha256(texts.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _workbook() -> Any:
+def _require_openpyxl() -> Any:
     """Return the function that makes an .xlsx, or say what it needs."""
     try:
         import openpyxl  # type: ignore[import-untyped]  # noqa: F401, PLC0415  (an extra)
     except ImportError:
         raise MissingExtraError("sheets need openpyxl: pip install 'aliquot[sheets]'") from None
-    return _xlsx
+    return _make_workbook
 
 
-def _xlsx(frame: pl.DataFrame, protocol: Protocol, columns: Sequence[Column], slots: int) -> bytes:
+def _make_workbook(frame: pl.DataFrame, protocol: Protocol, columns: Sequence[AnswerColumn], slots: int) -> bytes:
     from openpyxl import Workbook  # noqa: PLC0415
     from openpyxl.styles import Alignment, Font, PatternFill  # type: ignore[import-untyped]  # noqa: PLC0415
 
@@ -243,10 +245,12 @@ def _xlsx(frame: pl.DataFrame, protocol: Protocol, columns: Sequence[Column], sl
         sheet.column_dimensions[letter].width = 12 if name in ("id", "part") else 16 if name in names else 60
         column = next((column for column in columns if column.name == name), None)
         if column is not None and frame.height:
-            _validate(sheet, f"{letter}2:{letter}{frame.height + 1}", protocol.widget(column.widget), column, slots)
+            _add_validation(
+                sheet, f"{letter}2:{letter}{frame.height + 1}", protocol.widget(column.widget), column, slots
+            )
     sheet.freeze_panes = "C2"
     words = book.create_sheet("instructions")
-    for line in [protocol.title, "", *_explained(protocol, columns, slots)]:
+    for line in [protocol.title, "", *_explain_columns(protocol, columns, slots)]:
         words.append([None])
         cell = words.cell(words.max_row, 1)
         cell.value, cell.data_type, cell.alignment = line, "s", wrap
@@ -256,7 +260,7 @@ def _xlsx(frame: pl.DataFrame, protocol: Protocol, columns: Sequence[Column], sl
     return content.getvalue()
 
 
-def _explained(protocol: Protocol, columns: Sequence[Column], slots: int) -> Iterator[str]:
+def _explain_columns(protocol: Protocol, columns: Sequence[AnswerColumn], slots: int) -> Iterator[str]:
     yield protocol.instructions
     yield "Fill in the yellow columns. Rows in grey are context. Leave all other cells as they are."
     for column in columns:
@@ -268,10 +272,10 @@ def _explained(protocol: Protocol, columns: Sequence[Column], slots: int) -> Ite
             form = "severity (Category/Kind)" if widget.categories else "severity"
             yield f"{column.name}: one error a line, as {form}: the wrong words (severity: {names}), or {_NONE}"
         elif isinstance(widget, Choice):
-            yield f"{column.name}: {', '.join(_choices(widget, column, slots)) or 'such as A > B = C'}"
+            yield f"{column.name}: {', '.join(_list_choices(widget, column, slots)) or 'such as A > B = C'}"
 
 
-def _choices(widget: Choice, column: Column, slots: int) -> list[str]:
+def _list_choices(widget: Choice, column: AnswerColumn, slots: int) -> list[str]:
     if column.part == "strength":
         return [str(level) for level in range(1, widget.strength + 1)]
     if widget.style == "ranking":
@@ -280,7 +284,7 @@ def _choices(widget: Choice, column: Column, slots: int) -> list[str]:
     return [*slot_names(slots), *tie]
 
 
-def _validate(sheet: Any, cells: str, widget: Widget | None, column: Column, slots: int) -> None:
+def _add_validation(sheet: Any, cells: str, widget: Widget | None, column: AnswerColumn, slots: int) -> None:
     from openpyxl.worksheet.datavalidation import DataValidation  # type: ignore[import-untyped]  # noqa: PLC0415
 
     rule = None
@@ -294,7 +298,7 @@ def _validate(sheet: Any, cells: str, widget: Widget | None, column: Column, slo
             allow_blank=True,
         )
         rule.error = f"A number from {widget.low:g} to {widget.high:g}"
-    elif isinstance(widget, Choice) and (names := _choices(widget, column, slots)):
+    elif isinstance(widget, Choice) and (names := _list_choices(widget, column, slots)):
         rule = DataValidation(type="list", formula1=f'"{",".join(names)}"', allow_blank=True)
         rule.error = f"One of {', '.join(names)}"
     if rule is not None:
@@ -343,16 +347,16 @@ def read_sheets(paths: Sequence[str | Path], key: str | Path) -> ReadSheets:
             filled[row.key["id"]] = row
     if not filled:
         raise FormatError("no sheet holds a row of the key; name the .xlsx or .csv files that annotators filled in")
-    judgments, choices, answered = _derived(filled, protocol)
+    judgments, choices, answered = _derive_judgments(filled, protocol)
     expected = sum(entry["annotator"] in {row.key["annotator"] for row in filled.values()} for entry in known.values())
     if answered < expected:
         warnings.warn(f"{expected - answered} of {expected} rows are not answered yet", AliquotWarning, 2)
     if not judgments:
         raise FormatError(f"{paths[0]}: no row is answered; fill in the yellow columns first")
-    return ReadSheets(_frame(judgments), _frame(choices), protocol, answered, expected)
+    return ReadSheets(_build_frame(judgments), _build_frame(choices), protocol, answered, expected)
 
 
-def _frame(records: list[dict[str, Any]]) -> pl.DataFrame:
+def _build_frame(records: list[dict[str, Any]]) -> pl.DataFrame:
     frame = records_frame(records)
     first = [name for name in ("item", "system", "annotator", "criterion", "value") if name in frame.columns]
     unknown = [name for name in ("time", "guidelines", "order") if name in frame.columns]
@@ -420,21 +424,23 @@ def _require_unchanged(cells: Mapping[str, str | None], entry: Mapping[str, Any]
         if name in ("part", "source", "reference", "output") or name.startswith("output ")
     }
     present = {name: text for name, text in shown.items() if text is not None}
-    if entry["texts"] not in (_digest(present), _digest(shown)) and entry["texts"] not in _digests(shown):
+    if entry["texts"] not in (_digest_texts(present), _digest_texts(shown)) and entry[
+        "texts"
+    ] not in _digests_with_empty(shown):
         raise FormatError(
             f"{where}: source, output or part are not what the annotator was given; restore the row as "
             "it was, and change only the yellow columns"
         )
 
 
-def _digests(shown: Mapping[str, str | None]) -> Iterator[str]:
+def _digests_with_empty(shown: Mapping[str, str | None]) -> Iterator[str]:
     """Digests with each empty cell as an empty text: sheets do not tell an empty text from none."""
     empty = [name for name, text in shown.items() if text is None]
     for name in empty:
-        yield _digest({key: text for key, text in shown.items() if text is not None or key == name})
+        yield _digest_texts({key: text for key, text in shown.items() if text is not None or key == name})
 
 
-def _derived(
+def _derive_judgments(
     filled: Mapping[str, _Filled], protocol: Protocol
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:
     parts: dict[tuple[str, int], list[_Filled]] = {}
@@ -503,18 +509,18 @@ def _read_answers(
                 continue
             cell = {"item": str(at), "document": "document"}.get(column.scope, f"{at}/{column.slot or 0}")
             target = of_document if column.scope == "document" else answers.setdefault(cell, {})
-            _put(target, protocol, column, text.strip(), shown, at, f"{row.where}, column '{column.name}'")
+            _store_entry(target, protocol, column, text.strip(), shown, at, f"{row.where}, column '{column.name}'")
         yield from ((cell, answer, row.where) for cell, answer in answers.items())
     if of_document:
         yield "document", of_document, rows[0].where
 
 
-def _put(
-    answer: dict[str, Any], protocol: Protocol, column: Column, text: str, shown: ShownUnit, row: int, where: str
+def _store_entry(
+    answer: dict[str, Any], protocol: Protocol, column: AnswerColumn, text: str, shown: ShownUnit, row: int, where: str
 ) -> None:
     widget = protocol.widget(column.widget)
     if isinstance(widget, Score):
-        number = _number(text, where)
+        number = _parse_number(text, where)
         if column.criterion is None:
             answer[widget.name] = number
         else:
@@ -524,17 +530,17 @@ def _put(
     elif isinstance(widget, Text):
         answer[widget.name] = text
     elif isinstance(widget, Choice):
-        _put_choice(answer, widget, column, text, where)
+        _store_choice(answer, widget, column, text, where)
 
 
-def _put_choice(answer: dict[str, Any], widget: Choice, column: Column, text: str, where: str) -> None:
+def _store_choice(answer: dict[str, Any], widget: Choice, column: AnswerColumn, text: str, where: str) -> None:
     slot = text if text.casefold() == "tie" else text.upper()
     slot = "tie" if slot.casefold() == "tie" else slot
     if widget.style == "ranking":
         groups = [[part.strip().upper() for part in group.split("=")] for group in text.split(">")]
         answer[widget.name] = groups
     elif column.part == "strength":
-        answer.setdefault(widget.name, {})["strength"] = int(_number(text, where))
+        answer.setdefault(widget.name, {})["strength"] = int(_parse_number(text, where))
     elif column.part is not None:
         answer.setdefault(widget.name, {})[column.part] = slot
     elif widget.strength:
@@ -543,7 +549,7 @@ def _put_choice(answer: dict[str, Any], widget: Choice, column: Column, text: st
         answer[widget.name] = slot
 
 
-def _number(text: str, where: str) -> float:
+def _parse_number(text: str, where: str) -> float:
     try:
         return float(text.replace(",", "."))
     except ValueError:

@@ -57,13 +57,13 @@ class Behaviour:
             raise OptionError(f"--seconds-per-judgment {self.pace:g}: choose a number above 0")
 
 
-def learned(past: Judgments, behaviour: Behaviour) -> Behaviour:
+def learn_behaviour(past: Judgments, behaviour: Behaviour) -> Behaviour:
     """Return the behaviour with noise, severity and pace as in past judgments, as far as these tell.
 
     >>> rows = [(i, a, 50 + 10 * i + 6 * a) for i in range(4) for a in (0, 1)]
     >>> items, who, values = ([row[at] for row in rows] for at in range(3))
     >>> past = pl.DataFrame({"item": items, "system": ["A"] * 8, "annotator": [str(a) for a in who], "value": values})
-    >>> learned(Judgments(past), Behaviour()).noise
+    >>> learn_behaviour(Judgments(past), Behaviour()).noise
     0.0
     """
     table = past.answers().filter(pl.col("value").is_not_null() & pl.col("annotator").is_not_null())
@@ -94,7 +94,7 @@ def learned(past: Judgments, behaviour: Behaviour) -> Behaviour:
     )
 
 
-def qualities(evalset: EvalSet, seed: int) -> tuple[FloatArray, str]:
+def output_qualities(evalset: EvalSet, seed: int) -> tuple[FloatArray, str]:
     """Return the quality of every output (0 to 1), and where it comes from: human scores, a metric, or chance."""
     shape = (evalset.n_items, evalset.n_systems)
     rng = np.random.default_rng([seed, 11])
@@ -153,14 +153,16 @@ class Person:
                 if widget["kind"] in ("score", "spans") and cell in texts:
                     worth = seen.setdefault("", self.perceived(quality(cell, None)))
                     answer[name] = (
-                        _score(widget, worth) if widget["kind"] == "score" else self._spans(widget, worth, texts[cell])
+                        _answer_score(widget, worth)
+                        if widget["kind"] == "score"
+                        else self._answer_spans(widget, worth, texts[cell])
                     )
                 elif widget["kind"] == "choice":
                     worths = {slot: self.perceived(quality(cell, slot)) for slot in dict.fromkeys(slots)}
-                    answer[name] = _choice(widget, worths)
+                    answer[name] = _answer_choice(widget, worths)
         return found
 
-    def _spans(self, widget: Mapping[str, Any], worth: float, text: str) -> list[dict[str, Any]]:
+    def _answer_spans(self, widget: Mapping[str, Any], worth: float, text: str) -> list[dict[str, Any]]:
         count = min(5, int(-math.log(max(self.rng.random(), 1e-9)) * (1 - worth) * _ERRORS / 2))
         names = [severity["name"] for severity in widget["severities"]]
         usual = [name for name in names if name.casefold() in ("minor", "major")] or names
@@ -191,13 +193,13 @@ class Person:
         return expected * self.speed * hurry * math.exp(self.rng.gauss(0, 0.2))
 
 
-def _score(widget: Mapping[str, Any], worth: float) -> Any:
+def _answer_score(widget: Mapping[str, Any], worth: float) -> Any:
     steps = round((widget["high"] - widget["low"]) / widget["step"])
     value = widget["low"] + round(worth * steps) * widget["step"]
     return dict.fromkeys(widget["criteria"], value) if widget["criteria"] else value
 
 
-def _choice(widget: Mapping[str, Any], worths: Mapping[str, float]) -> Any:
+def _answer_choice(widget: Mapping[str, Any], worths: Mapping[str, float]) -> Any:
     order = sorted(worths, key=lambda slot: -worths[slot])
     if widget["style"] == "best-worst":
         return {"best": order[0], "worst": order[-1]}
@@ -210,7 +212,7 @@ def _choice(widget: Mapping[str, Any], worths: Mapping[str, float]) -> Any:
     return {"choice": chosen} | ({} if tie else {"strength": 1})
 
 
-def people(names: Sequence[str], behaviour: Behaviour, seed: int) -> list[Person]:
+def draw_people(names: Sequence[str], behaviour: Behaviour, seed: int) -> list[Person]:
     """Draw annotators; the shares of careless ones and of those who leave are met as exactly as whole people allow."""
     rng = np.random.default_rng([seed, 13])
     count = len(names)

@@ -33,7 +33,7 @@ from aliquot.estimation.running_sequences import Features
 from aliquot.estimation.sequential import noise_of_systems, order_by_time, weigh_items
 from aliquot.estimation.targets import JudgingNoise
 
-_FEWEST = 2  # judged items of a system from which there is a standard error
+MIN_JUDGMENTS = 2  # judged items of a system from which there is a standard error
 
 
 @dataclass(frozen=True)
@@ -108,18 +108,18 @@ def take_snapshot(
     notes: list[str] = []
     if criterion is None and len(judgments.criteria) > 1:
         criterion, *others = judgments.criteria
-        notes.append(f"systems are compared by {criterion}; {listed(others)} by `aliquot estimate --criterion`")
+        notes.append(f"systems are compared by {criterion}; {join_names(others)} by `aliquot estimate --criterion`")
     counted = about_systems(judgments, criterion)
     cards = annotator_cards(judgments)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
-        found = _estimates(data, selection, counted, notes)
+        found = _estimate_systems(data, selection, counted, notes)
         monitor, selected = None, selection if picture is None else None  # an allocator selects more by itself
         if picture is None:
-            monitor, picture = _watch(data, selection, counted, question, alpha, notes)
+            monitor, picture = _monitor_judgments(data, selection, counted, question, alpha, notes)
     if picture is not None and found is not None:
         picture = picture.confirm_leaders(found.contenders)
-    systems = _systems(data, counted, found, _always(found, monitor, picture))
+    systems = _list_systems(data, counted, found, _always_valid_intervals(found, monitor, picture))
     gain = 0.0 if found is None else sum(s.effective_n - s.n for s in found.systems if math.isfinite(s.effective_n))
     pairs = picture.pairs if picture is not None else ()
     waiting = [row.system for row in systems if not row.judged]  # nothing is decided while one of them may be the best
@@ -131,30 +131,30 @@ def take_snapshot(
         decided,
         len(pairs) - decided,
         picture is not None and picture.stop and not waiting,
-        _advice(picture, systems, waiting, selected),
+        _write_advice(picture, systems, waiting, selected),
         max(0.0, gain),
         len(counted),
         cells,
         float(judgments.table["seconds"].sum() or 0.0),
-        _alpha(counted),
+        _compute_alpha(counted),
         cards,
         tuple(notes),
     )
 
 
-def _advice(
+def _write_advice(
     picture: Picture | None, systems: Sequence[LiveSystem], waiting: Sequence[str], selection: Selection | None
 ) -> str:
     """What to do; the leader is that of the estimates, so that page and advice speak of the same systems."""
     if picture is None:
         return "go on: too little is judged to say anything"
     if waiting:
-        return f"go on: no output of {listed(waiting)} is judged yet"
+        return f"go on: no output of {join_names(waiting)} is judged yet"
     if picture.stop or picture.leaders or picture.question != "best":
         return picture.reason
     beaten = {pair.b for pair in picture.decided}
     rivals = [row.system for row in systems if row.system not in beaten or row.cluster == 1]
-    said = f"go on: {listed(rivals)} may still be the best"
+    said = f"go on: {join_names(rivals)} may still be the best"
     pair = next((pair for pair in picture.pairs if {pair.a, pair.b} == set(rivals[:2])), None)
     if pair is None:
         return said
@@ -164,10 +164,10 @@ def _advice(
     )
 
 
-def listed(names: Sequence[str], most: int = 4) -> str:
+def join_names(names: Sequence[str], most: int = 4) -> str:
     """Names in a sentence.
 
-    >>> listed(["A", "B", "C"])
+    >>> join_names(["A", "B", "C"])
     'A, B and C'
     """
     if len(names) > most:
@@ -186,7 +186,9 @@ def about_systems(judgments: Judgments, criterion: str | None = None) -> Judgmen
     return Judgments(table)
 
 
-def _estimates(data: EvalSet, selection: Selection | None, counted: Judgments, notes: list[str]) -> Estimates | None:
+def _estimate_systems(
+    data: EvalSet, selection: Selection | None, counted: Judgments, notes: list[str]
+) -> Estimates | None:
     if not len(counted):
         return None
     try:
@@ -198,7 +200,7 @@ def _estimates(data: EvalSet, selection: Selection | None, counted: Judgments, n
     return found
 
 
-def _watch(
+def _monitor_judgments(
     data: EvalSet, selection: Selection | None, counted: Judgments, question: Question, alpha: float, notes: list[str]
 ) -> tuple[Monitor | None, Picture | None]:
     """Feed a monitor the cells in the order in which they were judged."""
@@ -217,9 +219,9 @@ def _watch(
     order, _ = order_by_time(evalset)
     row_of = {item: row for row, item in enumerate(evalset.ids)}
     monitor = Monitor(
-        systems, data.n_items, question=question, alpha=alpha, kind="asymptotic", features=_features(data, systems)
+        systems, data.n_items, question=question, alpha=alpha, kind="asymptotic", features=_stack_metrics(data, systems)
     )
-    monitor.noise = _noise(evalset, systems)
+    monitor.noise = _measure_noise(evalset, systems)
     for item in order:
         cells = {s: float(v) for s, v in zip(data.systems, scores[row_of[item]], strict=True) if np.isfinite(v)}
         if cells:
@@ -227,14 +229,14 @@ def _watch(
     return monitor, monitor.picture()
 
 
-def _noise(evalset: EvalSet, systems: Sequence[str]) -> JudgingNoise:
+def _measure_noise(evalset: EvalSet, systems: Sequence[str]) -> JudgingNoise:
     """The noise of judging, as `estimate` measures it; where outputs are compared, what one wins another loses."""
     noise = noise_of_systems(evalset, systems)
     compared = evalset.judgments is not None and evalset.judgments.criteria == [PREFERENCE]
     return replace(noise, cell=2.0 * noise.cell) if compared else noise
 
 
-def _features(data: EvalSet, systems: Sequence[str]) -> Features | None:
+def _stack_metrics(data: EvalSet, systems: Sequence[str]) -> Features | None:
     columns = [data.systems.index(name) for name in systems]
     stack = [standardise_metric(data, name)[:, columns] for name in select_proxies(data, None)]
     return Features(tuple(data.ids), np.stack(stack, 2)) if stack else None
@@ -243,7 +245,9 @@ def _features(data: EvalSet, systems: Sequence[str]) -> Features | None:
 Interval = tuple[float, float, float]
 
 
-def _always(found: Estimates | None, monitor: Monitor | None, picture: Picture | None) -> dict[str, Interval]:
+def _always_valid_intervals(
+    found: Estimates | None, monitor: Monitor | None, picture: Picture | None
+) -> dict[str, Interval]:
     """Mean, low and high of each system, valid at every look; an allocator's widths stand around the estimates."""
     if monitor is not None:
         return monitor.intervals()
@@ -257,7 +261,7 @@ def _always(found: Estimates | None, monitor: Monitor | None, picture: Picture |
     }
 
 
-def _systems(
+def _list_systems(
     data: EvalSet, counted: Judgments, found: Estimates | None, always: Mapping[str, Interval]
 ) -> tuple[LiveSystem, ...]:
     cells = counted.cell_means().group_by("system").agg(pl.col("value").mean(), pl.len()) if len(counted) else None
@@ -296,8 +300,8 @@ def _best_first(row: LiveSystem) -> tuple[bool, float]:
     return (not math.isfinite(value), -value if math.isfinite(value) else 0.0)
 
 
-def _alpha(counted: Judgments) -> float:
-    if len(counted) < _FEWEST or len(counted.annotators) < _FEWEST:
+def _compute_alpha(counted: Judgments) -> float:
+    if len(counted) < MIN_JUDGMENTS or len(counted.annotators) < MIN_JUDGMENTS:
         return float("nan")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
@@ -307,13 +311,13 @@ def _alpha(counted: Judgments) -> float:
             return float("nan")
 
 
-def in_words(now: Snapshot) -> Sequence[str]:
+def describe_snapshot(now: Snapshot) -> Sequence[str]:
     """The snapshot in sentences: what is known, what to do, what the metrics were worth."""
     known = [row for row in now.systems if row.judged]
     if not known:
         return ("Nothing is judged yet.",)
     leaders = [row.system for row in known if row.cluster == 1] or [known[0].system]
-    lead = f"{leaders[0]} leads" if len(leaders) == 1 else f"{listed(leaders)} lead and cannot be told apart"
+    lead = f"{leaders[0]} leads" if len(leaders) == 1 else f"{join_names(leaders)} lead and cannot be told apart"
     compared = now.choices is not None
     after = f"{now.choices} choices ({now.judgments} outputs seen)" if compared else f"{now.judgments} judgments"
     words = [f"{lead}, after {after}.", now.advice[:1].upper() + now.advice[1:] + "."]

@@ -23,7 +23,7 @@ def sql(statement: str) -> sa.TextClause:
     return sa.text(statement)
 
 
-def locking(connection: Connection, statement: str, *, skip: bool = False) -> sa.TextClause:
+def lock_statement(connection: Connection, statement: str, *, skip: bool = False) -> sa.TextClause:
     """Lock the rows that a query returns until the transaction ends; SQLite has one writer and needs none."""
     if connection.dialect.name != "postgresql":
         return sql(statement)
@@ -41,13 +41,13 @@ def one_at_a_time(connection: Connection, what: int) -> None:
         connection.execute(sql("SELECT pg_advisory_xact_lock(:key)"), {"key": 41_823_000 + what})
 
 
-def insert(connection: Connection, table: str, rows: Sequence[Payload]) -> None:
+def insert_rows(connection: Connection, table: str, rows: Sequence[Payload]) -> None:
     """Insert rows; absent fields are null. The seal of the table, if it has one, follows."""
     if not rows:
         return
     if table in SEALED:
         rows = [_as_stored(table, row) for row in rows]
-        reseal(connection, table, rows)
+        update_seal(connection, table, rows)
     else:
         names = list(dict.fromkeys(name for row in rows for name in row))
         rows = [{name: row.get(name) for name in names} for row in rows]
@@ -57,18 +57,18 @@ def insert(connection: Connection, table: str, rows: Sequence[Payload]) -> None:
 def _as_stored(table: str, row: Payload) -> Payload:
     """Return a whole row as databases give it back: real numbers as such, and never -0.0."""
     values: Payload = dict.fromkeys(columns_of(table)) | row
-    for name in _reals(table):
+    for name in _real_columns(table):
         if values[name] is not None:
             values[name] = float(values[name]) + 0.0
     return values
 
 
 @cache
-def _reals(table: str) -> tuple[str, ...]:
+def _real_columns(table: str) -> tuple[str, ...]:
     return tuple(str(column.name) for column in metadata.tables[table].columns if isinstance(column.type, sa.Float))
 
 
-def reseal(connection: Connection, table: str, added: Sequence[Any], removed: Sequence[Any] = ()) -> None:
+def update_seal(connection: Connection, table: str, added: Sequence[Any], removed: Sequence[Any] = ()) -> None:
     """Let the seal of a table follow rows that come and go; of one that is changed, the old one goes."""
     if (added or removed) and connection.dialect.name != UNSEALED:
         connection.execute(
@@ -87,15 +87,15 @@ def reseal(connection: Connection, table: str, added: Sequence[Any], removed: Se
 def delete_rows(connection: Connection, table: str, where: str, values: Payload) -> None:
     """Delete rows of a sealed table; the caller holds a lock on their annotator."""
     gone = connection.execute(sql(f"SELECT * FROM {table} WHERE {where}"), values).mappings().all()  # noqa: S608
-    reseal(connection, table, (), gone)
+    update_seal(connection, table, (), gone)
     connection.execute(sql(f"DELETE FROM {table} WHERE {where}"), values)  # noqa: S608
 
 
 def set_meta(connection: Connection, key: str, value: str) -> None:
     """Change one entry of the table `meta`, or add it."""
-    query = locking(connection, "SELECT key, value FROM meta WHERE key = :key")
+    query = lock_statement(connection, "SELECT key, value FROM meta WHERE key = :key")
     before = connection.execute(query, {"key": key}).mappings().all()
-    reseal(connection, "meta", [{"key": key, "value": value}], before)
+    update_seal(connection, "meta", [{"key": key, "value": value}], before)
     connection.execute(
         sql("INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = :value"),
         {"key": key, "value": value},

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 from sqlalchemy.engine import Connection
 
-from aliquot.collect.people import FORGOTTEN, standing
+from aliquot.collect.people import FORGOTTEN, describe_standing
 from aliquot.collect.statements import sql
 from aliquot.core.result import Result, frame_of
 from aliquot.core.view import Column, View
@@ -114,7 +114,7 @@ def status_of(connection: Connection, title: str, protocol: str, now: float) -> 
     )
     open_units = {row.annotator_id: row.n for row in leases}
     rows = connection.execute(sql("SELECT * FROM annotators ORDER BY created, name")).all()
-    people = tuple(_annotator(row, open_units.get(row.id, 0)) for row in rows)
+    people = tuple(_annotator_status(row, open_units.get(row.id, 0)) for row in rows)
     done, wanted = counters.get("done", 0), counters.get("wanted", 0)
     first = counters.get("first_lease")
     humans = [one for one in people if one.kind != "model"]  # the work of automatic judges is no part of the k
@@ -131,17 +131,17 @@ def status_of(connection: Connection, title: str, protocol: str, now: float) -> 
         sum(one.answers for one in humans),
         round(spent, 1),
         left,
-        _forecast(first, now, done, wanted),
+        _forecast_end(first, now, done, wanted),
         people,
     )
 
 
-def _annotator(row: Any, leased: int) -> AnnotatorStatus:
+def _annotator_status(row: Any, leased: int) -> AnnotatorStatus:
     seconds = row.active_ms / 1000
     return AnnotatorStatus(
         row.name,
         row.kind,
-        standing(row),
+        describe_standing(row),
         row.n_done,
         leased,
         row.n_cells,
@@ -151,7 +151,7 @@ def _annotator(row: Any, leased: int) -> AnnotatorStatus:
     )
 
 
-def _forecast(first: float | None, now: float, done: int, wanted: int) -> str | None:
+def _forecast_end(first: float | None, now: float, done: int, wanted: int) -> str | None:
     """Return when all is done if work goes on at the pace so far, nights and pauses included; None before the start."""
     if first is None or not done or done >= wanted or now <= first:
         return None

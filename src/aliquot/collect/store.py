@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 Change = Callable[[Connection], Result]
 _PASSING = ("40001", "40P01")  # serialization failure, deadlock: PostgreSQL asks to try again
 _RETRIES = 6
-_MOST = 256  # functions that share one commit
+MAX_BATCH = 256  # functions that share one commit
 
 
 class Clock:
@@ -69,7 +69,7 @@ class Store:
                     connection.execution_options(isolation_level="REPEATABLE READ")
                 yield connection
         except DBAPIError as error:
-            raise _storage(self.place, error) from None
+            raise _build_storage_error(self.place, error) from None
 
     def write(self, change: Change[Result]) -> Result:
         """Run a function in a transaction and return its result once it is on the disk."""
@@ -79,26 +79,26 @@ class Store:
         """Hand a function to the writer; the future is done once its changes are on the disk."""
         future: Future[Result] = Future()
         if is_url(self.place):
-            self._directly(change, future)
+            self._run_at_once(change, future)
             return future
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="aliquot-writer", daemon=True)
+                self._thread = threading.Thread(target=self._run_writer, name="aliquot-writer", daemon=True)
                 self._thread.start()
         self._jobs.put((change, future))
         return future
 
-    def _directly(self, change: Change[Result], future: Future[Result]) -> None:
+    def _run_at_once(self, change: Change[Result], future: Future[Result]) -> None:
         try:
-            result = self._retried(change)
+            result = self._run_with_retries(change)
         except DBAPIError as error:
-            future.set_exception(_storage(self.place, error))
+            future.set_exception(_build_storage_error(self.place, error))
         except Exception as error:  # noqa: BLE001  (handed to the caller)
             future.set_exception(error)
         else:
             future.set_result(result)
 
-    def _retried(self, change: Change[Result]) -> Result:
+    def _run_with_retries(self, change: Change[Result]) -> Result:
         """Run a function in a transaction; again where two waited for each other, and one had to give way."""
         for attempt in range(_RETRIES):
             try:
@@ -110,31 +110,31 @@ class Store:
                 time.sleep(0.01 * 2**attempt)
         raise AssertionError  # never reached
 
-    def _run(self) -> None:
+    def _run_writer(self) -> None:
         while (job := self._jobs.get()) is not None:
             batch = [job]
             stop = False
             with suppress(queue.Empty):
-                while len(batch) < _MOST:
+                while len(batch) < MAX_BATCH:
                     more = self._jobs.get_nowait()
                     if more is None:
                         stop = True
                         break
                     batch.append(more)
-            self._commit(batch)
+            self._commit_batch(batch)
             if stop:
                 return
 
-    def _commit(self, batch: list[tuple[Change[Any], Future[Any]]]) -> None:
+    def _commit_batch(self, batch: list[tuple[Change[Any], Future[Any]]]) -> None:
         """Run all functions in one transaction; answer them after the commit, or all with the same error."""
         done: list[tuple[Future[Any], Any]] = []
         failed: list[tuple[Future[Any], BaseException]] = []
         try:
             with self.engine.connect().execution_options(immediate=True) as connection, connection.begin():
                 for change, future in batch:
-                    self._attempt(connection, change, future, done, failed)
+                    self._run_in_savepoint(connection, change, future, done, failed)
         except DBAPIError as error:
-            fault = _storage(self.place, error)
+            fault = _build_storage_error(self.place, error)
             for _, future in batch:
                 future.set_exception(fault)
             return
@@ -148,7 +148,7 @@ class Store:
             future.set_exception(reason)
 
     @staticmethod
-    def _attempt(
+    def _run_in_savepoint(
         connection: Connection,
         change: Change[Any],
         future: Future[Any],
@@ -219,7 +219,7 @@ class Store:
         self.engine.dispose()
 
 
-def _storage(place: str | Path, error: DBAPIError) -> StorageError:
+def _build_storage_error(place: str | Path, error: DBAPIError) -> StorageError:
     where = without_password(place)
     said = str(error.orig).splitlines()[0] if str(error.orig) else type(error.orig).__name__
     if is_damage(error):

@@ -18,7 +18,7 @@ from aliquot.collect.protocols import Protocol, read_protocol
 from aliquot.collect.rebuilding import read_rows, seals_of
 from aliquot.collect.statements import sql
 from aliquot.collect.store import Store
-from aliquot.collect.tokens import key_path
+from aliquot.collect.tokens import secret_path
 from aliquot.collect.unit_texts import UnitTexts
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
@@ -27,7 +27,7 @@ from aliquot.io.formats.campaign import REDERIVE, SEALED, require_sealed
 from aliquot.io.formats.campaign_database import build_damage_error, without_password
 
 
-class Facts(msgspec.Struct, frozen=True):
+class CampaignFacts(msgspec.Struct, frozen=True):
     """What the table `meta` says of a campaign and never changes."""
 
     id: str = msgspec.field(name="campaign")
@@ -68,10 +68,10 @@ class StoredInputs:
         return meta
 
     @cached_property
-    def facts(self) -> Facts:
+    def facts(self) -> CampaignFacts:
         """The campaign's id, title, seed and settings."""
         try:
-            return msgspec.convert(self._meta, Facts, strict=False)
+            return msgspec.convert(self._meta, CampaignFacts, strict=False)
         except msgspec.ValidationError as error:
             raise build_damage_error(self.store.place, f"the table meta is not complete ({error})") from None
 
@@ -139,7 +139,7 @@ class StoredInputs:
     @property
     def key_file(self) -> Path:
         """The file with the secret that links are made of."""
-        return key_path(self.store.place, self.facts.id)
+        return secret_path(self.store.place, self.facts.id)
 
 
 def judgments_per_output(connection: Connection) -> int:

@@ -33,7 +33,7 @@ class Links:
     crowd: dict[str, str] = field(default_factory=dict)
 
 
-def key_path(place: str | Path, campaign: str) -> Path:
+def secret_path(place: str | Path, campaign: str) -> Path:
     """Return where the secret is kept: beside the file; in the working folder for a database by URL."""
     return Path(f"aliquot-{campaign}.key") if is_url(place) else Path(f"{place}.key")
 

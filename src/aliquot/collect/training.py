@@ -19,7 +19,7 @@ SCREENED_OUT = (
 )
 
 
-def step(protocol: Protocol, connection: Connection, annotator: str) -> dict[str, Any] | None:
+def next_training_step(protocol: Protocol, connection: Connection, annotator: str) -> dict[str, Any] | None:
     """What comes before work for this annotator: a quiz, an example, a refusal; None when all is passed."""
     extra = read_extra(connection, annotator)
     quiz = protocol.quiz
@@ -46,7 +46,7 @@ def step(protocol: Protocol, connection: Connection, annotator: str) -> dict[str
 def take_quiz(log: Log, connection: Connection, annotator: str, answers: Sequence[Any], now: float) -> dict[str, Any]:
     """Grade a quiz: how many are right, and feedback on the questions; not which answer is right."""
     quiz = log.protocol.quiz
-    before = step(log.protocol, connection, annotator)
+    before = next_training_step(log.protocol, connection, annotator)
     if before is None or "quiz" not in before:
         raise CollectError("bad_answer", "there is no quiz to answer now; load the page again")
     if not isinstance(answers, list | tuple) or len(answers) != len(quiz.questions):
@@ -66,7 +66,7 @@ def take_quiz(log: Log, connection: Connection, annotator: str, answers: Sequenc
 
 def take_example(log: Log, connection: Connection, annotator: str, score: Any, now: float) -> dict[str, Any]:
     """Answer to an example: what was expected, in the protocol's words."""
-    before = step(log.protocol, connection, annotator)
+    before = next_training_step(log.protocol, connection, annotator)
     if before is None or "tutorial" not in before:
         raise CollectError("bad_answer", "there is no example to answer now; load the page again")
     example = log.protocol.tutorial.examples[before["tutorial"]["number"] - 1]

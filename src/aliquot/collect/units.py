@@ -85,18 +85,22 @@ def make_units(
         raise unknown_name("--pairs", pairs, PAIRS)
     if unit_items < 1:
         raise OptionError(f"--unit-items {unit_items}: a unit has at least 1 item")
-    wanted = _wanted(evalset, selection, skip_missing=skip_missing)
+    wanted = _cells_to_judge(evalset, selection, skip_missing=skip_missing)
     rng = np.random.default_rng(seed)
     rotation = _Rotation(protocol, pairs, rng)
     units: list[Unit] = []
-    for document, order in _documents(evalset):
+    for document, order in _list_documents(evalset):
         for systems, items in _by_systems(order, wanted):
             for group in rotation.groups(systems, len(items)):
-                units += [Unit(document, group, rows) for rows in _parts(order, items, protocol.context, unit_items)]
+                units += [
+                    Unit(document, group, rows) for rows in _split_items(order, items, protocol.context, unit_items)
+                ]
     return [units[at] for at in rng.permutation(len(units))]
 
 
-def _wanted(evalset: EvalSet, selection: Selection | None, *, skip_missing: bool) -> dict[ItemId, tuple[str, ...]]:
+def _cells_to_judge(
+    evalset: EvalSet, selection: Selection | None, *, skip_missing: bool
+) -> dict[ItemId, tuple[str, ...]]:
     """Item -> systems to judge; every cell has an output."""
     if evalset.outputs is None:
         raise DataError(f'{evalset.name}: there are no outputs to judge; give them as "tgt": {{"sysA": "..."}}')
@@ -132,7 +136,7 @@ def _wanted(evalset: EvalSet, selection: Selection | None, *, skip_missing: bool
     return wanted
 
 
-def _documents(evalset: EvalSet) -> Iterator[tuple[str | None, list[ItemId]]]:
+def _list_documents(evalset: EvalSet) -> Iterator[tuple[str | None, list[ItemId]]]:
     """Yield each document with its items in reading order; an item without a document stands alone."""
     ids = evalset.ids
     codes = evalset.documents
@@ -161,7 +165,9 @@ def _by_systems(
     yield from groups.items()
 
 
-def _parts(order: Sequence[ItemId], items: Sequence[ItemId], context: int, most: int) -> Iterator[tuple[UnitRow, ...]]:
+def _split_items(
+    order: Sequence[ItemId], items: Sequence[ItemId], context: int, most: int
+) -> Iterator[tuple[UnitRow, ...]]:
     """Yield parts of about equal size, each with its neighbours as context."""
     place = {item: at for at, item in enumerate(order)}
     for part in np.array_split(np.arange(len(items)), -(-len(items) // most)):
@@ -193,12 +199,12 @@ class _Rotation:
             return [systems]
         if self.pairs == "all":
             return list(combinations(systems, show))
-        return self._dealt(systems, show, weight)
+        return self._deal_best(systems, show, weight)
 
-    def _dealt(self, systems: tuple[str, ...], show: int, weight: int) -> list[tuple[str, ...]]:
+    def _deal_best(self, systems: tuple[str, ...], show: int, weight: int) -> list[tuple[str, ...]]:
         """Deal all systems, the best of some random deals; a last group that is too small takes others in."""
-        deals = [self._deal(systems, show) for _ in range(_TRIES)]
-        best = min(deals, key=lambda deal: sum(self._cost(group) for group in deal))
+        deals = [self._deal_once(systems, show) for _ in range(_TRIES)]
+        best = min(deals, key=lambda deal: sum(self._group_cost(group) for group in deal))
         for group in best:
             for pair in combinations(group, 2):
                 key = frozenset(pair)
@@ -206,25 +212,25 @@ class _Rotation:
         place = {system: at for at, system in enumerate(systems)}
         return [tuple(sorted(group, key=place.__getitem__)) for group in best]
 
-    def _deal(self, systems: tuple[str, ...], show: int) -> list[list[str]]:
+    def _deal_once(self, systems: tuple[str, ...], show: int) -> list[list[str]]:
         left = [systems[at] for at in self.rng.permutation(len(systems))]
         groups: list[list[str]] = []
         while left:
             group = [left.pop(0)]
             while len(group) < show:
                 pool = left or [system for system in systems if system not in group]
-                nearest = min(pool, key=lambda system: sum(self._met(system, other) for other in group))
+                nearest = min(pool, key=lambda system: sum(self._count_meetings(system, other) for other in group))
                 group.append(nearest)
                 if left:
                     left.remove(nearest)
             groups.append(group)
         return groups
 
-    def _met(self, one: str, other: str) -> float:
+    def _count_meetings(self, one: str, other: str) -> float:
         return self.met.get(frozenset((one, other)), 0)
 
-    def _cost(self, group: Sequence[str]) -> float:
-        return sum(self._met(*pair) ** 2 for pair in combinations(group, 2))
+    def _group_cost(self, group: Sequence[str]) -> float:
+        return sum(self._count_meetings(*pair) ** 2 for pair in combinations(group, 2))
 
 
 _TRIES = 8

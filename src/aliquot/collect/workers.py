@@ -11,14 +11,14 @@ from multiprocessing.process import BaseProcess
 
 from aliquot.errors import OptionError
 
-_MOST = 64
+MAX_WORKERS = 64
 _PAUSE = 0.3  # seconds between two looks at the workers
 
 
 def check_count(count: int) -> int:
     """Refuse numbers of processes that make no sense."""
-    if not 1 <= count <= _MOST:
-        raise OptionError(f"--workers {count}: choose 1 to {_MOST}")
+    if not 1 <= count <= MAX_WORKERS:
+        raise OptionError(f"--workers {count}: choose 1 to {MAX_WORKERS}")
     return count
 
 
@@ -38,7 +38,7 @@ def run_workers(place: str, listening: socket.socket, count: int, say: Callable[
             alive = [worker for worker in workers if worker.is_alive()]
             if len(alive) < len(workers):
                 say(f"{len(workers) - len(alive)} server processes ended and are started again")
-            workers = alive + [_start(context, place, listening) for _ in range(count - len(alive))]
+            workers = alive + [_start_process(context, place, listening) for _ in range(count - len(alive))]
             time.sleep(_PAUSE)
     except KeyboardInterrupt:
         pass
@@ -50,13 +50,13 @@ def run_workers(place: str, listening: socket.socket, count: int, say: Callable[
             worker.join(10)
 
 
-def _start(context: multiprocessing.context.SpawnContext, place: str, listening: socket.socket) -> BaseProcess:
-    worker = context.Process(target=_serve, args=(place, listening), daemon=True)
+def _start_process(context: multiprocessing.context.SpawnContext, place: str, listening: socket.socket) -> BaseProcess:
+    worker = context.Process(target=_serve_in_process, args=(place, listening), daemon=True)
     worker.start()
     return worker
 
 
-def _serve(place: str, listening: socket.socket) -> None:
+def _serve_in_process(place: str, listening: socket.socket) -> None:
     from aliquot.collect.campaign import Campaign  # noqa: PLC0415  (in the new process only)
     from aliquot.collect.server import create_app, run_app  # noqa: PLC0415
 
