@@ -13,7 +13,7 @@ import aliquot
 from aliquot import Judgments, synthetic
 from aliquot.errors import AliquotError
 from aliquot.planning.adaptive import AdaptivePlan, simulate_scores
-from aliquot.planning.plan_inputs import Pilot, take_pilot
+from aliquot.planning.pilot import Pilot, take_pilot
 
 
 @pytest.fixture(scope="module")

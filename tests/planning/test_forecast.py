@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from aliquot.errors import NameUnknownError, OptionError
 from aliquot.planning import forecast as module
 from aliquot.planning.forecast import BudgetForecast, Point, estimate_probabilities, expected_widths
-from aliquot.planning.plan_inputs import Pilot
+from aliquot.planning.pilot import Pilot
 from aliquot.planning.recommendation import parse_goal
 from aliquot.simulation.setup import BASELINE
 from aliquot.stats.arrays import FloatArray

@@ -15,7 +15,7 @@ import aliquot
 from aliquot import EvalSet, synthetic
 from aliquot.errors import DataError, NameUnknownError, OptionError
 from aliquot.estimation.estimate_result import Estimates
-from aliquot.planning.plan_inputs import Pilot, take_pilot
+from aliquot.planning.pilot import Pilot, take_pilot
 from aliquot.planning.result import CampaignPlan
 from aliquot.simulation.setup import resolve_method
 from aliquot.stats.multiple_testing import adjust_p_values

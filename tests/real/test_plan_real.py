@@ -13,7 +13,7 @@ from tests.real.conftest import load_real
 import aliquot
 from aliquot import AliquotWarning
 from aliquot.cli.main import run
-from aliquot.planning.plan_inputs import Pilot, take_pilot
+from aliquot.planning.pilot import Pilot, take_pilot
 from aliquot.planning.result import CampaignPlan
 from aliquot.simulation.setup import keep_complete, resolve_method
 

@@ -1,8 +1,7 @@
-"""What an adaptive campaign will cost: campaigns like the planned one are run until their question is decided.
+"""The cost of an adaptive campaign, from simulated campaigns that run until their question is decided.
 
-A past campaign answers with its own scores. From a pilot, campaigns are made up: predictions for every output plus
-residuals of judged items, drawn with replacement, item by item so that systems stay correlated, about true means drawn
-from what the pilot knows.
+A past campaign is replayed with its own scores. From a pilot, scores are simulated: predictions plus residuals of
+judged items, resampled item by item (which keeps the correlation of systems), about true means drawn given the pilot.
 """
 
 from __future__ import annotations
@@ -22,7 +21,8 @@ from aliquot.errors import OptionError
 from aliquot.estimation.proxies import select_proxies, standardise_metric
 from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike
 from aliquot.planning.arguments import signature_parts, validate_counts, validate_levels
-from aliquot.planning.plan_inputs import Pilot, PlanInputs, PlanTarget, RunSettings, combine_plan_data, find_plan_inputs
+from aliquot.planning.pilot import Pilot
+from aliquot.planning.plan_inputs import PlanInputs, PlanTarget, RunSettings, combine_plan_data, find_plan_inputs
 from aliquot.planning.plan_views import adaptive_views
 from aliquot.planning.recommendation import format_hours
 from aliquot.sampling.budgets import Times, convert_to_hours, parse_amount, resolve_budget
@@ -39,7 +39,7 @@ _ANSWERS = {"top": "the best system", "best": "the best system", "ranking": "the
 
 @dataclass(frozen=True)
 class PolicyCost:
-    """What a policy takes until the question is decided."""
+    """Cells, hours and money that a policy needs until the question is decided."""
 
     policy: str
     decided: float  # share of the runs that decide it within the budget
@@ -165,7 +165,7 @@ def _run_campaign(task: tuple[PlanInputs, str, str, float, float, list[int]]) ->
 
 
 def simulate_scores(pilot: Pilot, rng: np.random.Generator) -> FloatArray:
-    """Scores of a whole campaign like the pilot: predictions, residuals of judged items, and a draw of the truth."""
+    """Simulate the scores of a campaign like the pilot: predictions, resampled residuals, drawn true means (N x M)."""
     evalset, sample = pilot.evalset, pilot.sample
     model = _build_cell_model(evalset)
     for place, row in enumerate(sample.rows.tolist()):
@@ -176,7 +176,7 @@ def simulate_scores(pilot: Pilot, rng: np.random.Generator) -> FloatArray:
     residual = residual - np.average(residual, axis=0, weights=sample.weight)
     share = sample.weight / sample.weight.sum()
     scores = predicted + residual[rng.choice(sample.n, size=evalset.n_items, p=share)]
-    # Slopes are shared: a system near the end of the scale varies less than they say. Its own spread is kept.
+    # Slopes are shared by all systems, but a system near the end of the scale varies less: keep its own spread.
     spread = np.sqrt(share @ (sample.scores - share @ sample.scores) ** 2)
     scale = spread / np.maximum(scores.std(axis=0), 1e-300)
     truth = pilot.truth[int(rng.integers(len(pilot.truth)))]

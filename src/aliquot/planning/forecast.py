@@ -1,4 +1,4 @@
-"""What a budget promises: truths and estimates, replayed or drawn, turned into widths and chances."""
+"""Forecasts of a budget: truths and estimates, replayed or drawn, and the widths and probabilities they imply."""
 
 from __future__ import annotations
 
@@ -20,16 +20,13 @@ from aliquot.simulation.setup import BudgetPoint, ReplayMethod
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.multiple_testing import rejected_by_bh
 
-# -- What a budget promises: truths and estimates, replayed or drawn, turned into widths and chances -----------------
-
-
 Progress = Callable[[int, int], None]
 _BLOCK = 2_000_000  # numbers of draws x pairs that are held at once
 
 
 @dataclass(frozen=True, eq=False)
 class BudgetForecast:
-    """Truths and what estimates of them at one budget say; a first axis of 1 is the same for all R draws.
+    """Draws of true means and of their estimates at one budget; arrays with a first axis of 1 hold for all R draws.
 
     Attributes:
         truth: R x M or 1 x M, true means.
@@ -55,22 +52,22 @@ class BudgetForecast:
 
 @dataclass(frozen=True)
 class Point:
-    """What a method promises at one budget.
+    """Expected precision of a method at one budget.
 
     Attributes:
         method: as typed.
         items: to judge, of the whole test set.
-        share: of the test set; NaN where it has no end.
+        share: of the test set; NaN for an infinite one.
         judgments: of all systems together.
-        hours: of annotators; NaN where nobody said how long judging takes.
+        hours: of annotators; NaN if times are unknown.
         money: likewise.
         width: mean expected width of the interval of a system's mean.
         width_difference: of the difference of two systems.
         detects: the difference that a typical pair must have to be told apart with the power asked for.
         accuracy: expected share of the pairs in the right order.
         accuracy_error: Monte Carlo standard error of it.
-        best: chance that the best system comes first.
-        ranking: chance that the whole order is right.
+        best: probability that the best system comes first.
+        ranking: probability that the whole order is right.
         apart: expected number of pairs told apart, the right way.
         asked: whether the budget was asked for, or only serves to find others.
     """
@@ -104,12 +101,12 @@ class Probabilities:
 
 
 def estimate_probabilities(forecast: BudgetForecast, alpha: float = 0.05) -> Probabilities:
-    """Count over the draws how often pairs, the best and the whole order are right, and differences significant.
+    """Return how often, over the draws, pairs, the best system and the order are right, and differences significant.
 
     A difference is significant as in `estimate`: two-sided p-values, adjusted over all pairs (Benjamini-Hochberg).
 
-    A pair tied in truth is right whatever is said of its order, counts half for the accuracy unless it is tied in the
-    estimates, too, and cannot be told apart the right way.
+    A pair that is tied in truth is right in any order, counts half for accuracy unless the estimates tie too, and is
+    never told apart.
 
     >>> ones = np.full((1, 2, 2), 1.0)
     >>> seen = np.array([[3.0, 0.0], [0.5, 0.0], [0.0, 0.5]])
@@ -143,7 +140,7 @@ def estimate_probabilities(forecast: BudgetForecast, alpha: float = 0.05) -> Pro
 
 
 def _two_sided_p(difference: FloatArray, half: FloatArray, se: FloatArray, freedom: FloatArray) -> FloatArray:
-    """Two-sided p-values; 1 for differences inside their interval, of which none is named, and NaN without an error."""
+    """Two-sided p-values; 1 inside the interval, NaN without a standard error."""
     half, se, freedom = (np.broadcast_to(part, difference.shape) for part in (half, se, freedom))
     outside = np.abs(difference) > half
     p = np.where(np.isfinite(half), 1.0, np.nan)
@@ -157,14 +154,14 @@ def _slice_rows(values: FloatArray, rows: slice) -> FloatArray:
 
 
 def _pair_differences(values: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-    """Differences of all pairs, 0 where they are rounding."""
+    """Differences of all pairs; rounding errors become 0."""
     gaps: FloatArray = values[:, first] - values[:, second]
     noise = 1e-10 * np.abs(values).max(axis=1, keepdims=True, initial=0.0)
     return np.where(np.abs(gaps) > noise, gaps, 0.0)
 
 
 def leader_is_best(estimates: FloatArray, truth: FloatArray) -> BoolArray:
-    """Whether all systems that come first in a draw are best in truth (the measure top1 of `simulate`)."""
+    """Return, for each draw, whether all leading systems are truly best (`top1` of `simulate`)."""
     return np.asarray((_are_first(truth) | ~_are_first(estimates)).all(axis=1), dtype=np.bool_)
 
 
@@ -175,7 +172,7 @@ def _are_first(values: FloatArray) -> BoolArray:
 
 
 def expected_widths(forecast: BudgetForecast, power: float) -> tuple[float, float, float]:
-    """Mean widths of the intervals of means and of differences, and the difference that is detected with this power."""
+    """Return mean interval widths of means and of differences, and the difference detected with this power."""
     first, second = np.triu_indices(forecast.estimates.shape[1], 1)
     half, se = (part[:, first, second] for part in (forecast.pair_half, forecast.pair_se))
     return 2 * _finite_mean(forecast.half), 2 * _finite_mean(half), _finite_mean(half + ndtri(power) * se)
@@ -186,12 +183,12 @@ def _finite_mean(values: FloatArray) -> float:
     return float(finite.mean()) if len(finite) else float("nan")
 
 
-# -- Planning from a past campaign: its truth is known, so budgets are replayed (simulate/replay.py) -----------------
+# -- Past campaigns: the truth is known, so budgets are replayed ------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class PastCampaign:
-    """A finished campaign, replayed.
+    """A finished campaign to replay.
 
     Attributes:
         stage: the set and how it is replayed.

@@ -40,7 +40,7 @@ _REFERENCE = 0.3  # share of the set at which the variance left on an item is ta
 
 @dataclass(frozen=True, eq=False)
 class BudgetEvaluation:
-    """What a budget promises: a point of the curve, and the probability of each pair to be told apart."""
+    """A point of the curve, and the probability of each pair to be told apart."""
 
     point: Point
     probabilities: FloatArray
@@ -163,9 +163,9 @@ def _evaluate_budget(
 
 
 def _choose_items(inputs: PlanInputs, goal: Goal, amount: Amount | None, curve: Sequence[Point]) -> tuple[int, float]:
-    """The number of items that the budget buys or the goal needs (all, where it is never reached), and what is left.
+    """Return the number of items for a budget or goal (all if it is never reached), and the budget's surplus.
 
-    What is left is the part of the budget that is not needed because all items are judged, as a share of their cost.
+    The surplus is what exceeds judging all items, as a share of their cost.
     """
     if amount is None:
         needed = goal.smallest_size(curve, inputs.pairs)
@@ -185,10 +185,9 @@ def _choose_items(inputs: PlanInputs, goal: Goal, amount: Amount | None, curve: 
 
 
 def _confirm_goal(inputs: PlanInputs, method: ReplayMethod, goal: Goal, curve: Sequence[Point], n: int) -> int:
-    """Return a number of items that reaches the goal itself, not only by the line between two budgets.
+    """Return a number of items that reaches the goal when evaluated, not only by interpolation between budgets.
 
-    If a try falls short, by chance or because the curve bends, the next one lies between it and the next budget.
-    Otherwise a plan would call a goal missed that a few more items reach.
+    If a number falls short (by chance, or because the curve bends), the next one lies between it and the next budget.
     """
     points = list(curve)
     for _ in range(_MAX_TRIES):
@@ -202,7 +201,7 @@ def _confirm_goal(inputs: PlanInputs, method: ReplayMethod, goal: Goal, curve: S
 
 
 def _count_affordable(inputs: PlanInputs, curve: Sequence[Point], amount: Amount) -> float:
-    """Items that an amount buys; hours and money between the points of the curve, because designs draw long items."""
+    """Return the items an amount buys; hours and money are interpolated on the curve: designs may prefer long items."""
     if amount.unit == "cost":
         raise OptionError(f"`budget={amount.written}`: plan in items, judgments, hours or money; `cost` holds seconds")
     if amount.unit == "share" and amount.value > 1:
@@ -280,7 +279,7 @@ def _advise_repeats(
 
 
 def _variance_per_item(inputs: PlanInputs, method: ReplayMethod) -> float:
-    """Variance of a difference that the method leaves on one item: n0 with Var = left (1/n - 1/N)."""
+    """Return v in Var(difference) = v (1/n - 1/N) for a method."""
     reference = max(2, round(_REFERENCE * inputs.limit))
     forecast = inputs.basis.forecast_budget(method, reference)
     first, second = np.triu_indices(forecast.estimates.shape[1], 1)
@@ -289,7 +288,7 @@ def _variance_per_item(inputs: PlanInputs, method: ReplayMethod) -> float:
 
 
 def _repeat_costs(inputs: PlanInputs) -> dict[str, Any]:
-    """Seconds, or judgments where times are unknown, of judging an item once and of taking it in."""
+    """Return the costs of judging an item once and of a new item, in seconds or, without times, in judgments."""
     seconds = inputs.prices.seconds
     if seconds is None:
         return {"judgment_cost": float(inputs.evalset.n_systems), "new_item_cost": 0.0}

@@ -20,7 +20,7 @@ DEFAULT_GOAL = "accuracy=0.95"
 
 @dataclass(frozen=True)
 class _Measure:
-    """A measure that a goal can be set for: whether it is a probability (0 to 1), how to read it, and how to say it."""
+    """A measure with goals: whether it is a probability, its value at a point, and a sentence for messages."""
 
     is_probability: bool
     value: Callable[[Point, int], float]
@@ -39,7 +39,7 @@ _MEASURES = {
 
 @dataclass(frozen=True)
 class Goal:
-    """What should be reached: a measure and its value."""
+    """A measure and the value it should reach."""
 
     kind: str
     target: float
@@ -51,25 +51,25 @@ class Goal:
 
     @property
     def written(self) -> str:
-        """As it is typed."""
+        """The goal as a spec."""
         return f"{self.kind}={self.target:g}"
 
     @property
     def threshold(self) -> float:
-        """The target, higher is better."""
+        """The target on a scale where higher is better."""
         return self.target if _MEASURES[self.kind].is_probability else -self.target
 
     def is_reached(self, point: Point, pairs: int) -> bool:
-        """Whether a point reaches it, but for rounding."""
+        """Return whether a point reaches the goal, up to rounding."""
         return self.measure(point, pairs) >= self.threshold - 1e-3 * abs(self.threshold)
 
     def measure(self, point: Point, pairs: int) -> float:
-        """Return what a point has of it, higher is better."""
+        """Return the point's value, on a scale where higher is better."""
         value = _MEASURES[self.kind].value(point, pairs)
         return value if _MEASURES[self.kind].is_probability else -value
 
     def smallest_size(self, points: Sequence[Point], pairs: int, target: float | None = None) -> float:
-        """Smallest number of items that reaches the goal (or another value of it); infinite where none does."""
+        """Return the smallest number of items that reaches the goal (or `target`); infinite if none does."""
         curve = np.array([self.measure(point, pairs) for point in points])
         threshold = self.threshold if target is None else target
         rising = np.maximum.accumulate(np.where(np.isfinite(curve), curve, -np.inf))
@@ -115,9 +115,9 @@ def recommend(
     leftover: float,
     alpha: float,
 ) -> Recommendation:
-    """Say what to do with a budget, or what a goal takes, and what a plain random sample would take for the same.
+    """Return the recommendation for a budget or goal, compared with a simple random sample.
 
-    `now` is what the judged items give already, where the plan continues from them.
+    `now` is the point of the items judged so far.
     """
     reached = goal.is_reached(point, inputs.pairs)
     plain = curves[BASELINE]
@@ -144,7 +144,7 @@ def recommend(
 
 
 def _interpolate(curve: Sequence[Point], items: float, name: str) -> float:
-    """A point's hours or money at a number of items, between the points of the curve; NaN where there is none."""
+    """Interpolate a field of the curve at a number of items; NaN for infinitely many."""
     if not np.isfinite(items):
         return float("nan")
     return float(np.interp(items, [p.items for p in curve], [getattr(p, name) for p in curve]))
@@ -164,7 +164,7 @@ def _describe_plan(inputs: PlanInputs, point: Point, goal: Goal, amount: Amount 
 def _describe_continuation(
     inputs: PlanInputs, point: Point, now: Point, goal: Goal, amount: Amount | None, *, reached: bool
 ) -> str:
-    """What to add to the items that are judged already."""
+    """Describe what to add to the judged items."""
     more = point.items - inputs.judged
     present = f"{inputs.judged} of {inputs.limit} items are judged{' for all systems' if inputs.partly else ''}"
     if more <= 0:
@@ -188,7 +188,7 @@ def _describe_cost(inputs: PlanInputs, judgments: float, hours: float, money: fl
 
 
 def format_hours(number: float) -> str:
-    """Write a number of hours as people do.
+    """Format a number of hours with about two digits.
 
     >>> format_hours(0.04), format_hours(2.345), format_hours(123.4)
     ('0.04', '2.3', '123')
@@ -209,7 +209,7 @@ def _describe_precision(inputs: PlanInputs, point: Point, alpha: float) -> str:
 
 
 def _format_percent(value: float) -> str:
-    """Write a probability that was computed: never 100%."""
+    """Format an estimated probability; it is never 100%."""
     return f"{value:.0%}" if value < 0.995 else "more than 99%"
 
 
@@ -221,7 +221,7 @@ def _describe_miss(inputs: PlanInputs, goal: Goal, amount: Amount | None) -> str
 
 def _compare_with_random(inputs: PlanInputs, point: Point, items: float, hours: float, money: float) -> str:
     if point.items >= inputs.population:
-        return "All items are judged: how they are drawn makes no difference."
+        return "All items are judged, so the design does not matter."
     if inputs.judged:
         return _compare_with_random_items(inputs, point, items)
     if np.isinf(items):

@@ -21,7 +21,7 @@ _MIN_OUTPUTS = 10  # outputs judged twice that tell how far people differ
 
 @dataclass(frozen=True)
 class AnnotatorNoise:
-    """What repeated judgments say."""
+    """Annotator noise, from repeated judgments."""
 
     difference: float  # variance of one annotator's difference of two systems on an item, about what all would say
     judgments: float  # mean number of judgments of an output that has any
@@ -30,7 +30,7 @@ class AnnotatorNoise:
 
 
 def judgments_per_output(data: EvalSet, human: str | None = None) -> float:
-    """Mean number of people behind a human score; 1 where the judgments behind it are not there.
+    """Return the mean number of annotators per output; 1 without judgments.
 
     >>> import aliquot
     >>> judgments_per_output(aliquot.synthetic(items=20, systems=3, annotators=4, judgments_per_output=3, seed=1))
@@ -44,7 +44,7 @@ def judgments_per_output(data: EvalSet, human: str | None = None) -> float:
 
 
 def annotator_noise(data: EvalSet, human: str | None = None) -> AnnotatorNoise | None:
-    """Take the judges' noise from the judgments behind the human score; None where outputs are not judged twice.
+    """Estimate annotator noise from the judgments of the human score; None if outputs are not judged twice.
 
     Where the same people judged all systems of an item, their severity cancels in differences, see `difference_noise`.
 
@@ -74,7 +74,7 @@ def _find_judgments(data: EvalSet, human: str | None) -> ScoreJudgments | None:
 
 
 def _keep_first_turns(behind: ScoreJudgments) -> pl.DataFrame:
-    """One judgment of each person: what one says twice is not what two people say."""
+    """Keep one judgment per annotator and output: repeats by one annotator are not independent."""
     return behind.table.filter((pl.col("turn") == 0) | pl.col("annotator").is_null())
 
 
@@ -98,13 +98,13 @@ class NoiseVariances:
     source: str = ""  # where the judges' part comes from, in words
 
     def variance(self, judgments: float) -> float:
-        """Variance on one item with so many judgments of each output."""
+        """Return the variance on one item with this many judgments of each output."""
         return self.item + self.rater / judgments
 
 
 @dataclass(frozen=True)
 class RepeatRow:
-    """At the same cost: so many judgments of each output, items, and the standard error of a difference."""
+    """Judgments per output, items at the same cost, and the standard error of a difference."""
 
     judgments_per_output: int
     items: float
@@ -114,7 +114,7 @@ class RepeatRow:
 
 @dataclass(frozen=True)
 class RepeatAdvice:
-    """Choices at the same cost, the best k of the formula, and what they come to in words."""
+    """Choices at the same cost, the optimum of the formula, and a summary."""
 
     rows: tuple[RepeatRow, ...]
     formula: float
