@@ -133,7 +133,7 @@ def test_a_goal_that_cannot_be_told():
     "text", ["accuracy", "accuracy=", "accuracy=x", "accuracy=0", "best=1.5", "width=-1", "width=0"]
 )
 def test_bad_goals(text):
-    with pytest.raises(OptionError, match="--goal"):
+    with pytest.raises(OptionError, match="`goal`"):
         parse_goal(text)
 
 

@@ -251,7 +251,7 @@ def test_units_that_lack_something(budget, options, message):
 
 
 def test_an_unknown_scale_is_asked_for():
-    with pytest.warns(AliquotWarning, match="--protocol mqm"):
+    with pytest.warns(AliquotWarning, match="`protocol=mqm`"):
         plain = select(UNRATED, "auto", 20)
     with warnings.catch_warnings():
         warnings.simplefilter("error", AliquotWarning)

@@ -155,7 +155,7 @@ def test_unknown_items_are_named(options):
 
 
 def test_an_item_cannot_be_in_and_out():
-    with pytest.raises(NameUnknownError, match=r"unknown item '100'.*check --include and --exclude-items"):
+    with pytest.raises(NameUnknownError, match=r"unknown item '100'.*check `include` and `exclude_items`"):
         select(small(), "metric_avg", 5, include=[100], exclude_items=[100])
 
 

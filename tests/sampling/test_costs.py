@@ -98,7 +98,7 @@ def test_amounts(text, unit, value):
 
 @pytest.mark.parametrize("text", ["", "x", "500 yen", "EUR 5 EUR", "5 5", "1.2.3", "-5", "0", "inf", "nan", "5kg"])
 def test_bad_amounts(text):
-    with pytest.raises(OptionError, match="--budget"):
+    with pytest.raises(OptionError, match="`budget`"):
         parse_amount(text)
 
 

@@ -166,9 +166,9 @@ def test_intervals_after_waves_cover_the_means(method):
         ("kmeans:model=ngrams", {}, "no inclusion probabilities"),
         ("guided:metric=metricA", {}, "draw a fresh sample"),
         ("segments", {"matching": False}, "each system separately"),
-        ("segments", {"include": [3]}, "--include"),
-        ("pps", {"cost": "esa_time"}, "--cost"),
-        ("segments", {"within": select(POOL, "segments", 20)}, "--within"),
+        ("segments", {"include": [3]}, "`include`"),
+        ("pps", {"cost": "esa_time"}, "`cost`"),
+        ("segments", {"within": select(POOL, "segments", 20)}, "`within`"),
     ],
 )
 def test_selections_that_cannot_be_added_to(method, options, message):
@@ -213,7 +213,7 @@ def test_options_of_another_selection(options):
 
 
 def test_what_to_add_needs_an_earlier_selection():
-    with pytest.raises(OptionError, match="name it with --add-to"):
+    with pytest.raises(OptionError, match="name it with `add_to`"):
         select(POOL, "pps", "+8")
 
 

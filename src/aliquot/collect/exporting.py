@@ -103,6 +103,6 @@ def _format_name(name: Any, path: Path | str) -> str:
 def check_what(what: str, format: str) -> None:  # noqa: A002
     """Refuse names that are none of ours."""
     if what not in WHAT:
-        raise unknown_name("--what", what, WHAT)
+        raise unknown_name("`what`", what, WHAT)
     if format not in FORMATS:
         raise unknown_name("--format", format, FORMATS)

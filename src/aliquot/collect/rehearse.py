@@ -158,9 +158,9 @@ def rehearse(
             f"{without_password(campaign)}: a rehearsal copies a campaign's file; make one: aliquot collect new -o FILE"
         )
     if not 1 <= annotators <= 2000:
-        raise OptionError(f"--annotators {annotators}: choose 1 to 2000")
+        raise OptionError(f"`annotators` {annotators}: choose 1 to 2000")
     if not 0 <= replays <= 1000:
-        raise OptionError(f"--replays {replays}: choose 0 to 1000")
+        raise OptionError(f"`replays` {replays}: choose 0 to 1000")
     manner = behaviour or Behaviour()
     if like is not None:
         manner = learn_behaviour(as_judgments(like), manner)

@@ -54,7 +54,7 @@ class Behaviour:
             if not 0 <= getattr(self, name) <= most:
                 raise OptionError(f"--{name} {getattr(self, name):g}: choose a number from 0 to {most:g}")
         if self.pace is not None and not 0 < self.pace < 1e6:
-            raise OptionError(f"--seconds-per-judgment {self.pace:g}: choose a number above 0")
+            raise OptionError(f"`seconds_per_judgment` {self.pace:g}: choose a number above 0")
 
 
 def learn_behaviour(past: Judgments, behaviour: Behaviour) -> Behaviour:
@@ -68,14 +68,14 @@ def learn_behaviour(past: Judgments, behaviour: Behaviour) -> Behaviour:
     """
     table = past.answers().filter(pl.col("value").is_not_null() & pl.col("annotator").is_not_null())
     if table["annotator"].n_unique() < 2 or not table.height:
-        raise DataError("--like: past judgments need at least two annotators, to tell noise from quality")
+        raise DataError("`like`: past judgments need at least two annotators, to tell noise from quality")
     spread = float(table["value"].max() or 0) - float(table["value"].min() or 0)  # type: ignore[arg-type]
     several = pl.len().over("item", "system", "criterion") > 1
     centred = table.filter(several).with_columns(
         (pl.col("value") - pl.col("value").mean().over("item", "system", "criterion")).alias("_off")
     )
     if not centred.height or spread <= 0:
-        raise DataError("--like: no output of the past data was judged by two annotators; give --noise instead")
+        raise DataError("`like`: no output of the past data was judged by two annotators; give `noise` instead")
     by_person = centred.group_by("annotator").agg(pl.col("_off").mean().alias("_mean"), pl.len().alias("_n"))
     rest = centred.join(by_person, on="annotator")
     # Deviations from the mean of k judgments are smaller than the noise, by the factor (k - 1) / k.

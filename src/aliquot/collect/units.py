@@ -82,9 +82,9 @@ def make_units(
     2
     """
     if pairs not in PAIRS:
-        raise unknown_name("--pairs", pairs, PAIRS)
+        raise unknown_name("`pairs`", pairs, PAIRS)
     if unit_items < 1:
-        raise OptionError(f"--unit-items {unit_items}: a unit has at least 1 item")
+        raise OptionError(f"`unit_items` {unit_items}: a unit has at least 1 item")
     wanted = _cells_to_judge(evalset, selection, skip_missing=skip_missing)
     rng = np.random.default_rng(seed)
     rotation = _Rotation(protocol, pairs, rng)
@@ -129,7 +129,7 @@ def _cells_to_judge(
         more = f" ({len(missing)} outputs are missing in all)" if len(missing) > 1 else ""
         raise DataError(
             f"{evalset.name}: item {item!r} has no output of the system '{system}'{more}; add it, or leave "
-            "such outputs out with --skip-missing / skip_missing=True"
+            "such outputs out with `skip_missing`"
         )
     if not wanted:
         raise DataError(f"{evalset.name}: no output is left to judge; check the selection")

@@ -18,7 +18,7 @@ _PAUSE = 0.3  # seconds between two looks at the workers
 def check_count(count: int) -> int:
     """Refuse numbers of processes that make no sense."""
     if not 1 <= count <= MAX_WORKERS:
-        raise OptionError(f"--workers {count}: choose 1 to {MAX_WORKERS}")
+        raise OptionError(f"`workers` {count}: choose 1 to {MAX_WORKERS}")
     return count
 
 

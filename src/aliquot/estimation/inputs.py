@@ -264,7 +264,7 @@ def warn_left_out(name: str, mismatches: Sequence[Mismatch]) -> None:
 
 
 def refuse_mismatches(mismatches: tuple[Mismatch, ...]) -> None:
-    """Raise when anything does not fit (`--strict`); judgments that were marked on purpose are no mistake."""
+    """Raise when anything does not fit (`strict`); judgments that were marked on purpose are no mistake."""
     faults = _unintended_mismatches(mismatches)
     if faults:
         raise DataError("judgments do not fit the data" + _list_mismatches(faults))

@@ -92,11 +92,11 @@ def parse_goal(text: str) -> Goal:
     try:
         target = float(value.removesuffix("%")) / (100 if value.endswith("%") else 1)
     except ValueError:
-        raise OptionError(f"--goal '{text}': write {name}=VALUE, for instance {DEFAULT_GOAL}") from None
+        raise OptionError(f"`goal` '{text}': write {name}=VALUE, for instance {DEFAULT_GOAL}") from None
     if _MEASURES[name].is_probability and not 0 < target <= 1:
-        raise OptionError(f"--goal {text}: choose between 0 and 1, for instance {DEFAULT_GOAL}")
+        raise OptionError(f"`goal` {text}: choose between 0 and 1, for instance {DEFAULT_GOAL}")
     if not equals or not 0 < target < np.inf:
-        raise OptionError(f"--goal {text}: must be above 0")
+        raise OptionError(f"`goal` {text}: must be above 0")
     return Goal(name, target)
 
 

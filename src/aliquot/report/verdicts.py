@@ -310,7 +310,7 @@ def _describe_savings(result: Simulation, name: str, rows: Sequence[MethodSummar
             return f"On {on}, {name} is worse than a random sample: it would have saved nothing."
         if any(row.gain == "better" for row in rows):
             return f"On {on}, {name} is better than a random sample, but saves nothing at every budget replayed."
-        return f"On {on}, no saving by {name} is seen beyond the Monte Carlo error; more --repeats would tell."
+        return f"On {on}, no saving by {name} is seen beyond the Monte Carlo error; more `repeats` would tell."
     unit = "items" if result.cost is None else "cost"
     ways = [f"{_GOALS[row.measure]} with {row.parity:.0%}" for row in helped]
     first = f"On {on}, {name} gives {join_names(ways)} of a random sample's {unit}."

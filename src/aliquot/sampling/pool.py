@@ -290,11 +290,11 @@ def _refuse_empty(
     else:
         return
     if empty:
-        raise DataError(f"{measured.files}: no item has {what}; check the name, or map it with --columns ROLE=NAME")
+        raise DataError(f"{measured.files}: no item has {what}; check the name, or map it with `columns` ROLE=NAME")
 
 
 def _refuse_absent_roles(measured: MeasuredPool, method: PoolMethod) -> None:
-    """Raise when --columns gives a role to a field that no item has."""
+    """Raise when `columns` gives a role to a field that no item has."""
     for role in ("id", *(["document"] if method.request.document else [])):
         if role in measured.pool.fields and not measured.parts.read_column(role).any():
             raise _build_absent_error(role, measured)
@@ -308,7 +308,7 @@ def _check_sources(records: Sequence[dict[str, Any]], measured: MeasuredPool) ->
         raise _build_absent_error("source", measured)
     fields = ", ".join(f"'{name.removeprefix('field:')}'" for name in list(records[0])[:8] if name != "id")
     warnings.warn(
-        f"no chosen item has a source (field 'src'); there are: {fields}; name it with --columns source=NAME",
+        f"no chosen item has a source (field 'src'); there are: {fields}; name it with `columns` source=NAME",
         AliquotWarning,
         3,
     )
@@ -316,7 +316,7 @@ def _check_sources(records: Sequence[dict[str, Any]], measured: MeasuredPool) ->
 
 def _build_absent_error(role: str, measured: MeasuredPool) -> DataError:
     name = measured.pool.fields[role]
-    return DataError(f"--columns {role}={name}: no item of {measured.files} has the field '{name}'; check the name")
+    return DataError(f"`columns` {role}={name}: no item of {measured.files} has the field '{name}'; check the name")
 
 
 def _warn_of_unlike_sources(measured: MeasuredPool, method: PoolMethod) -> None:

@@ -166,7 +166,7 @@ def pool_method(
     common: dict[str, Any] = {"cost": cost, "dedup": dedup}
     if spec.name == "kmeans":
         if cost is not None or balance is not None:
-            raise OptionError("'kmeans' chooses a number of items; use a utility or a design with --cost or --balance")
+            raise OptionError("'kmeans' chooses a number of items; use a utility or a design with `cost` or `balance`")
         kmeans_parameters = {
             name: value for name, value in spec.parameters.items() if (name, value) != ("features", "source")
         }

@@ -127,10 +127,10 @@ def open_pool(
     names = _expand_paths([paths] if isinstance(paths, str | Path) else list(paths))
     for role in columns or {}:
         if role not in ROLES:
-            raise unknown_name("role of a column", role, ROLES, "write --columns source=text,id=key")
+            raise unknown_name("role of a column", role, ROLES, "write `columns` source=text,id=key")
     twice = [name for name, times in Counter((columns or {}).values()).items() if times > 1]
     if twice:
-        raise OptionError(f"--columns names '{twice[0]}' for two roles; give each role its own column")
+        raise OptionError(f"`columns` names '{twice[0]}' for two roles; give each role its own column")
     partitions: list[Partition] = []
     for name in names:
         kind, size = _detect_kind(name), Path(name).stat().st_size
@@ -311,7 +311,7 @@ def _read_rows(partition: Partition, columns: Sequence[PoolColumn]) -> pl.DataFr
         if column.field not in available and column.name not in OPTIONAL and not column.name.startswith("hint:"):
             name = column.name.removeprefix("label:")
             listed = ", ".join(f"'{entry}'" for entry in available[:12])
-            advice = f"name it with --columns {name}=NAME" if name in ROLES else "check the name"
+            advice = f"name it with `columns` {name}=NAME" if name in ROLES else "check the name"
             raise DataError(f"{partition.path}: no {name} ('{column.field}' is absent); there are: {listed}; {advice}")
     table = _scan_rows(partition, list(dict.fromkeys(column.field for column in columns if column.field in available)))
     absent = pl.Series([None], dtype=pl.String).extend_constant(None, partition.stop - partition.start - 1)

@@ -110,10 +110,10 @@ def select(
         _refuse_with_wave(options | {"unit document": unit == "document"})
         earlier = _read_earlier(add_to, spec if is_named else None)
     elif str(budget).strip().startswith("+"):
-        raise OptionError(f"--budget {budget} adds to an earlier selection: name it with --add-to")
+        raise OptionError(f"`budget` {budget} adds to an earlier selection: name it with `add_to`")
     if within is not None and len(exclude_items):
         raise OptionError(
-            "--exclude-items with --within: exclude them in the first selection, where they leave the pool"
+            "`exclude_items` with `within`: exclude them in the first selection, where they leave the pool"
         )
     _check_crowd(spec, crowd)
     if earlier is None:
@@ -177,7 +177,7 @@ def _apply_protocol_scale(spec: Spec, data: EvalSet, protocol: str | None) -> Sp
     scale, present = PROTOCOLS[protocol], spec.parameters.get("scale")
     if present not in (None, "auto", scale):
         raise OptionError(
-            f"--protocol {protocol} means scale={scale}, and the method says scale={present}; leave out one"
+            f"`protocol` {protocol} means scale={scale}, and the method says scale={present}; leave out one"
         )
     return (
         spec if infer_scale(data) == scale and data.human else Spec(spec.name, dict(spec.parameters) | {"scale": scale})
@@ -195,7 +195,7 @@ def _apply_past_scale(spec: Spec, data: EvalSet, campaigns: Sequence[EvalSet]) -
     scales = {infer_scale(campaign) for campaign in campaigns}
     if len(scales) > 1:
         listed = ", ".join(f"{campaign.name}: {infer_scale(campaign)}" for campaign in campaigns)
-        raise OptionError(f"--past: the campaigns were judged on different scales ({listed}); name --protocol instead")
+        raise OptionError(f"`past`: the campaigns were judged on different scales ({listed}); name `protocol` instead")
     return Spec(spec.name, dict(spec.parameters) | {"scale": scales.pop()})
 
 
@@ -211,8 +211,8 @@ def _warn_unknown_scale(spec: Spec, data: EvalSet) -> None:
     if spec.parameters.get("size", "error") != "error" or "slopes" in spec.parameters:
         return
     warnings.warn(
-        "nothing shows which scale people will use: ratings (DA, ESA, Likert) are assumed. For MQM give --protocol mqm "
-        "(--scale penalties): it saved 11% of the standard error on a campaign with penalties",
+        "nothing shows which scale people will use: ratings (DA, ESA, Likert) are assumed. For MQM give `protocol=mqm` "
+        "(`scale=penalties`): it saved 11% of the standard error on a campaign with penalties",
         AliquotWarning,
         3,
     )
@@ -221,21 +221,21 @@ def _warn_unknown_scale(spec: Spec, data: EvalSet) -> None:
 def _refuse_with_wave(options: Mapping[str, object]) -> None:
     for name, value in options.items():
         if value:
-            raise OptionError(f"--{name} with --add-to: a wave is drawn as the first selection was; leave out --{name}")
+            raise OptionError(f"`{name}` with `add_to`: a wave is drawn as the first selection was; leave out `{name}`")
 
 
 def _read_earlier(add_to: SelectionLike, spec: Spec | None) -> Selection:
     """Return the selection to add to; a method that is named must be the one that drew it."""
     earlier = as_selection(add_to)
     if spec is not None and str(spec) != earlier.method:
-        raise OptionError(f"--add-to: the selection was drawn by {earlier.method}, not by {spec}; leave out --method")
+        raise OptionError(f"`add_to`: the selection was drawn by {earlier.method}, not by {spec}; leave out `method`")
     return earlier
 
 
 def _check_crowd(spec: Spec, crowd: Sequence[str] | None) -> None:
     """Items hard for the crowd need not be hard for the others (Zouhar et al. 2025, section 5.3)."""
     if crowd is not None and not len(crowd):
-        raise OptionError("--crowd has no system in it; name systems, or leave it out to look at all")
+        raise OptionError("`crowd` has no system in it; name systems, or leave it out to look at all")
     if crowd and spec.name in _UNFAIR:
         warnings.warn(
             f"'{spec.name}' chooses items that are hard for {quoted(crowd, 4)}: if they are evaluated too, they are "
@@ -252,7 +252,7 @@ def report_empty(spec: Spec, budget: float | str | None, costs: FloatArray | Non
         warnings.warn(text, AliquotWarning, 3)
         return
     cheapest = "" if costs is None else f"; the cheapest item costs {costs.min():g}"
-    raise OptionError(f"the budget {budget} buys nothing{cheapest}; raise --budget")
+    raise OptionError(f"the budget {budget} buys nothing{cheapest}; raise `budget`")
 
 
 def _describe_ids(ids: Sequence[ItemId]) -> str | None:
@@ -268,7 +268,7 @@ def _included_mask(pool: EvalSet, include: Sequence[ItemId]) -> BoolArray:
     row_of = {item: row for row, item in enumerate(pool.ids)}
     for item in include:
         if item not in row_of:
-            raise unknown_name("item", item, pool.ids[:50], "check --include and --exclude-items")
+            raise unknown_name("item", item, pool.ids[:50], "check `include` and `exclude_items`")
         fixed[row_of[item]] = True
     return fixed
 

@@ -248,14 +248,14 @@ def _run_utility(task: Task) -> ChosenRows:
 def _document_codes(task: Task) -> IntArray:
     codes = task.evalset.documents
     if codes is None:
-        raise OptionError(f"{task.evalset.name}: there are no documents; use --unit item")
+        raise OptionError(f"{task.evalset.name}: there are no documents; use `unit=item`")
     return codes
 
 
 def _run_subset(task: Task) -> ChosenRows:
     if task.cost is not None or task.unit == "document":
         raise OptionError(
-            f"'{task.method.name}' chooses a number of items; use a utility or a design with --cost or --unit document"
+            f"'{task.method.name}' chooses a number of items; use a utility or a design with `cost` or `unit=document`"
         )
     rows, weights, details = [], [], {}
     n = len(task.evalset)
@@ -342,10 +342,10 @@ def _run_document_design(task: Task) -> ChosenRows:
     by_document = task.method.name == "stratified" and task.parameters.get("bins", "document") == "document"
     if "documents" in task.method.needs or by_document:
         raise OptionError(
-            f"'{task.method.name}' chooses inside documents; with --unit document use segments, pps or balanced"
+            f"'{task.method.name}' chooses inside documents; with `unit=document` use segments, pps or balanced"
         )
     if task.groups is not None:
-        raise OptionError("a design of whole documents cannot be balanced; leave out --balance or --unit document")
+        raise OptionError("a design of whole documents cannot be balanced; leave out `balance` or `unit=document`")
     units = task.visible.derived("documents as items", lambda data: documents_as_items(data, codes))
     lengths = np.bincount(codes).astype(np.float64)
     cost = lengths if task.cost is None else group_sums(codes, task.cost)
@@ -361,9 +361,9 @@ def _run_document_design(task: Task) -> ChosenRows:
 def _run_for_each_system(task: Task) -> ChosenRows:
     """Draw independently for each system; the probability recorded is that of an item for one system."""
     if task.unit == "document" or task.groups is not None:
-        raise OptionError("non-matching draws cannot be combined with --unit document or --balance")
+        raise OptionError("non-matching draws cannot be combined with `unit=document` or `balance`")
     if not task.evalset.systems:
-        raise OptionError(f"{task.evalset.name}: no item has a system yet; leave out --non-matching")
+        raise OptionError(f"{task.evalset.name}: no item has a system yet; leave out `non_matching`")
     probability: FloatArray | None = None
     systems_of: dict[int, list[str]] = {}
     for system in sorted(task.evalset.systems):  # by name: the order in a file depends on its first lines

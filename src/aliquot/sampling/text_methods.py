@@ -167,7 +167,7 @@ def diffuse(evalset: EvalSet, *, n: int, model: str = DEFAULT_MODEL) -> Subset:
     memory.require_memory(
         4 * 8.0 * evalset.n_items**2 / 2,
         f"diffuse: distances between all {evalset.n_items} items",
-        "choose from fewer items first (select --within)",
+        "choose from fewer items first (select `within`)",
     )
     vectors = embed(_filled_texts(evalset, by_name), model).reshape(evalset.n_items, evalset.n_systems, -1)
     return Subset(distance_medoids(vectors, n))

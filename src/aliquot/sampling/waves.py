@@ -36,7 +36,7 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class _GroupedDesign:
-    """A design on the groups of a population, each drawn on its own; one group of all items without --balance."""
+    """A design on the groups of a population, each drawn on its own; one group of all items without `balance`."""
 
     visible: EvalSet
     method: Method
@@ -177,9 +177,9 @@ def require_design(earlier: Selection) -> None:
     method = all_methods().get(name)
     reasons = (
         (earlier.systems is not None, "draws for each system separately (non-matching)"),
-        (earlier.design.within is not None, "is a second stage (--within)"),
-        ("included" in details, "has items that were included in any case (--include)"),
-        (earlier.cost is not None, "keeps a cost budget (--cost)"),
+        (earlier.design.within is not None, "is a second stage (`within`)"),
+        ("included" in details, "has items that were included in any case (`include`)"),
+        (earlier.cost is not None, "keeps a cost budget (`cost`)"),
         (
             earlier.design.variance == "clustered" or "documents" in (method.needs if method else ()),
             "takes whole documents or snippets, which further items would leave half judged",
@@ -192,7 +192,7 @@ def require_design(earlier: Selection) -> None:
             if method is not None and method.kind == "utility":
                 advice = "select again with the full budget and the same seed: the best items come first"
             raise OptionError(
-                f"--add-to: the selection by {earlier.method} {reason}, so nothing can be added; {advice}"
+                f"`add_to`: the selection by {earlier.method} {reason}, so nothing can be added; {advice}"
             )
 
 
@@ -204,11 +204,11 @@ def read_waves(selection: Selection) -> list[dict[str, int]]:
     try:
         recorded = [{"size": int(wave["size"]), "drawn": int(wave["drawn"])} for wave in waves]
     except (TypeError, KeyError, ValueError):
-        raise DataError(f"--add-to: the selection's waves are {waves!r}; each should have a size and drawn") from None
+        raise DataError(f"`add_to`: the selection's waves are {waves!r}; each should have a size and drawn") from None
     if sum(wave["drawn"] for wave in recorded) != len(selection):
         drawn = " + ".join(str(wave["drawn"]) for wave in recorded)
         raise DataError(
-            f"--add-to: the selection has {len(selection)} items, but its waves drew {drawn}; "
+            f"`add_to`: the selection has {len(selection)} items, but its waves drew {drawn}; "
             "give the file as `aliquot select` wrote it"
         )
     return recorded
@@ -219,16 +219,16 @@ def _new_size(budget: float | str | None, before: int, pool: EvalSet) -> int:
     population = pool.n_items
     text = "" if budget is None else str(budget).strip()
     if not text:
-        raise OptionError(f"--add-to needs --budget: a new total above {before}, or what to add (+100)")
+        raise OptionError(f"`add_to` needs `budget`: a new total above {before}, or what to add (+100)")
     if before >= population:
-        raise OptionError(f"--add-to: the selection has all {population} items already; nothing is left to add")
+        raise OptionError(f"`add_to`: the selection has all {population} items already; nothing is left to add")
     if text.startswith("+"):
         added = resolve_budget(text[1:], population, systems=pool.n_systems).n
         return resolve_budget(before + added, population).n
     size = resolve_budget(text, population, systems=pool.n_systems).n
     if size <= before:
         raise OptionError(
-            f"--budget {budget}: the selection is of {before} items already; with --add-to it is the new total: "
+            f"`budget` {budget}: the selection is of {before} items already; with `add_to` it is the new total: "
             "give more, or write what to add (+100)"
         )
     return size
@@ -245,7 +245,7 @@ def _chosen_rows(pool: EvalSet, earlier: Selection) -> IntArray:
         )
         raise DataError(
             f"{pool.name}: the selection was not drawn from these data: {mismatch}; give the data it was "
-            "drawn from, with the same --exclude-items"
+            "drawn from, with the same `exclude_items`"
         )
     return np.array([row_of[item] for item in earlier.ids], dtype=np.int64)
 
@@ -257,7 +257,7 @@ def _build_design(
     method, implied = find_method(spec.name)
     if ("balance" in earlier.details) != (balance is not None):
         was = "was balanced: name the same column with" if balance is None else "was not balanced: leave out"
-        raise OptionError(f"--add-to: the selection {was} --balance")
+        raise OptionError(f"`add_to`: the selection {was} `balance`")
     codes = np.zeros(pool.n_items, dtype=np.int64) if balance is None else group_codes(pool, balance)
     groups = [np.flatnonzero(codes == code) for code in range(int(codes.max()) + 1)]
     visible = pool if crowd is None else pool.keep(systems=list(crowd))
@@ -271,9 +271,9 @@ def _require_same(earlier: Selection, probability: FloatArray) -> None:
     if off.max(initial=0.0) > _TOLERANCE:
         row = int(off.argmax())
         raise DataError(
-            f"--add-to: item {earlier.ids[row]!r} was chosen with probability {earlier.probability[row]:.6g}, but "
+            f"`add_to`: item {earlier.ids[row]!r} was chosen with probability {earlier.probability[row]:.6g}, but "
             f"{earlier.method} gives it {probability[row]:.6g} on these data; give the data as they were at the first "
-            "selection (the same items, metrics, --crowd and --systems, no new human scores) and the whole selection"
+            "selection (the same items, metrics, `crowd` and `systems`, no new human scores) and the whole selection"
         )
 
 
@@ -311,7 +311,7 @@ def _draw_wave(
 
 
 def _item_strata(design: _GroupedDesign, draws: Sequence[DesignDraw], n: int) -> IntArray | None:
-    """Every item's bin: the group under --balance, else the design's own."""
+    """Every item's bin: the group under `balance`, else the design's own."""
     if len(design.groups) == 1:
         return draws[0].stratum
     codes = np.empty(n, dtype=np.int64)

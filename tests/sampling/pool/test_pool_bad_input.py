@@ -115,7 +115,7 @@ def test_a_misspelt_column_is_an_error_and_not_one_group(name: str, items: list[
 
 def test_chosen_items_without_sources_are_told(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", [{"i": k, "text": "a b"} for k in range(9)])
-    with pytest.warns(AliquotWarning, match="no chosen item has a source .* there are: 'text'; name it with --columns"):
+    with pytest.warns(AliquotWarning, match="no chosen item has a source .* there are: 'text'; name it with `columns`"):
         select_pool(path, "segments", 3)
 
 

@@ -54,7 +54,7 @@ def save_sheet(sheet: Datasheet, path: str | Path, *, force: bool = False) -> No
         raise OptionError(f"{path}: a datasheet is written as .toml (for people) or .json; choose one of these endings")
     if path.is_file() and not force:
         raise OutputError(
-            f"{path}: is there already and may hold answers; choose another name, or replace it (--force)"
+            f"{path}: is there already and may hold answers; choose another name, or replace it (`force`)"
         )
     if ending == ".json":
         write_bytes(path, msgspec.json.format(msgspec.json.encode(to_document(sheet)), indent=2) + b"\n")

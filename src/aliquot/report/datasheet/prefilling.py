@@ -69,7 +69,7 @@ def new(
     if data is None and (selection is not None or judgments is not None or protocol is not None):
         raise OptionError("a selection, judgments or a protocol need the data they belong to; give DATA / data=")
     if value_range is not None and not value_range[0] < value_range[1]:
-        raise OptionError(f"value_range {value_range}: the lower end comes first, e.g. (1, 5) / --range 1,5")
+        raise OptionError(f"value_range {value_range}: the lower end comes first, e.g. 1,5")
     described, score = data, human  # the data, with the judgments of this experiment only
     if described is not None:
         notes += () if selection is None else selection.check(described)
@@ -120,7 +120,7 @@ def _keep_selected(data: EvalSet, selection: Selection) -> EvalSet:
 def _keep_protocol(data: EvalSet, protocol: str) -> EvalSet:
     table = None if data.judgments is None else data.judgments.table
     if table is None or "protocol" not in table.columns:
-        raise DataError(f"{data.name}: the judgments name no protocol; leave out --protocol / protocol=")
+        raise DataError(f"{data.name}: the judgments name no protocol; leave out `protocol`")
     protocols = table["protocol"].drop_nulls().unique(maintain_order=True).to_list()
     if protocol not in protocols:
         raise unknown_name("protocol", protocol, protocols)
@@ -146,7 +146,7 @@ def _list_gaps(evidence: Evidence, sheet: Datasheet) -> Iterator[str]:
     if len(named) > 1:
         yield (
             f"the judgments are of {len(named)} protocols ({', '.join(named)}); a sheet describes one "
-            "experiment: keep one with --protocol"
+            "experiment: keep one with `protocol`"
         )
     if judgments is not None and not sheet.answer("3.2.1").given:
         yield "the judgments name no annotators: 3.2.1 is left open"
@@ -156,7 +156,7 @@ def _list_gaps(evidence: Evidence, sheet: Datasheet) -> Iterator[str]:
         if evidence.judgments_of(name) is None and judgments is not None:
             yield f"no judgment is of the criterion '{name}': it is left open"
         elif judgments is not None and not sheet.answer("4.3.3", name).given:
-            yield f"the values do not tell the scale of '{name}' (4.3.3, 4.3.4); give --range LOW,HIGH"
+            yield f"the values do not tell the scale of '{name}' (4.3.3, 4.3.4); give `value_range` LOW,HIGH"
         if judgments is not None and evidence.human is not None and not sheet.answer("4.3.9", name).given:
             yield f"no human score is the mean of the judgments of '{name}': 4.3.9 is left open"
     for result in evidence.results:
