@@ -16,7 +16,7 @@ _PUBLIC = {
     "Selection": "aliquot.core.selection",
     "load": "aliquot.io.load",
     "load_all": "aliquot.io.load",
-    "load_judgments": "aliquot.io.load",
+    "load_judgments": "aliquot.io.load_judgments",
     "save": "aliquot.io.save",
     "synthetic": "aliquot.core.synthetic",
     "learn": "aliquot.sampling.learn",
@@ -69,7 +69,8 @@ if TYPE_CHECKING:
     from aliquot.estimation.estimate import estimate
     from aliquot.estimation.monitor import Monitor
     from aliquot.estimation.sequential import sequential
-    from aliquot.io.load import load, load_all, load_judgments
+    from aliquot.io.load import load, load_all
+    from aliquot.io.load_judgments import load_judgments
     from aliquot.io.save import save
     from aliquot.metric_eval.metrics import metrics
     from aliquot.metric_eval.surface import surface

@@ -17,7 +17,7 @@ from aliquot.core.origin import OUTPUT_DIGEST, digest_text
 from aliquot.errors import AliquotError, DataError, FormatError, MissingColumnError, NotNumericError
 from aliquot.io.formats import campaign, campaign_database
 from aliquot.io.formats.tables import Wide
-from aliquot.io.load import load_with_judgments
+from aliquot.io.load_judgments import load_with_judgments
 
 LONG = "segment_id,rater,model,points\n1,ann,A,3\n1,bob,A,4\n2,ann,B,\n"
 LABELS = "segment_id,rater,model,label,secs,domain,n\n1,ann,A,yes,3,web,7\n1,bob,A,no,,web,8\n2,ann,A,,5,news,9\n"

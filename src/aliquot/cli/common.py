@@ -22,6 +22,7 @@ from aliquot.core.result import Result
 from aliquot.core.view import View
 from aliquot.errors import OptionError, OutputError, unknown_name
 from aliquot.io import load as io_load
+from aliquot.io import load_judgments as io_judgments
 from aliquot.io import result_files
 from aliquot.io.journal import journal_path
 from aliquot.io.overwrite import register_output
@@ -67,11 +68,11 @@ def load_with_judgments(
     with busy(f"reading {', '.join(map(str, judgments))}"):
         if data is None:
             apart = ("lower_is_better", "columns", "mqm_weights", "key", "wide")
-            return None, io_load.load_judgments(
+            return None, io_judgments.load_judgments(
                 judgments, **{name: value for name, value in arguments.items() if name in apart}
             )
         arguments["human"] = None  # it may be the name of the score that the judgments become
-        evalset, judged = io_load.load_with_judgments(data, judgments, **arguments)
+        evalset, judged = io_judgments.load_with_judgments(data, judgments, **arguments)
     remaining = _chosen_systems(evalset, reading)
     excluded = set(evalset.systems) - set(remaining.systems)  # unknown systems are kept, so that they are reported
     systems = [name for name in judged.table["system"].unique() if name not in excluded]

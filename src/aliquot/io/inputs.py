@@ -13,7 +13,8 @@ from aliquot.core.judgments import Judgments
 from aliquot.core.selection import Selection
 from aliquot.io.formats.table_columns import map_columns, parse_ids, require_roles
 from aliquot.io.formats.table_files import Table, to_polars
-from aliquot.io.load import JudgmentSource, load, load_judgments
+from aliquot.io.load import load
+from aliquot.io.load_judgments import JudgmentSource, load_judgments
 
 DataLike = EvalSet | str | Path | Table
 JudgmentsLike = JudgmentSource | Sequence[JudgmentSource]

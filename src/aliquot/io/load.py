@@ -1,4 +1,4 @@
-"""Load data and judgments of any readable format, detected by content."""
+"""Load data of any readable format, detected by content."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -38,7 +38,6 @@ from aliquot.io.formats.table_files import (
     PARQUET_MAGIC,
     Table,
     read_frame,
-    stack_tables,
     to_polars,
 )
 from aliquot.io.formats.tables import TableOptions, Wide
@@ -62,12 +61,10 @@ Format = Literal[
 ]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
-JudgmentSource = str | Path | EvalSet | Judgments | Table
-
 
 @dataclass(frozen=True)
-class _LoadOptions:
-    """The options of `load`; `absent` is as in `TableOptions`."""
+class LoadOptions:
+    """The options of `load`; `absent` and `judgments` are as in `TableOptions`."""
 
     format: Format | None = None
     human: str | None = None
@@ -81,6 +78,7 @@ class _LoadOptions:
     sources_only: bool = False
     key: str | Path | None = None
     absent: Absent | None = None
+    judgments: bool = False  # a table in memory holds judgments, whatever its columns
 
     def __post_init__(self) -> None:
         if self.format is not None:
@@ -88,7 +86,8 @@ class _LoadOptions:
 
     @property
     def table(self) -> TableOptions:
-        return TableOptions(self.columns, self.wide, self.score_name, self.answer, self.absent)
+        """The options of tables."""
+        return TableOptions(self.columns, self.wide, self.score_name, self.answer, self.absent, self.judgments)
 
 
 def load(
@@ -135,122 +134,10 @@ def load(
     >>> aliquot.load(path).scores["BLEU"]
     array([[30., 35.]])
     """
-    options = _LoadOptions(
+    options = LoadOptions(
         format, human, lower_is_better, columns, wide, score_name, answer, pair, mqm_weights, sources_only, key
     )
-    return _load_source(path, options)
-
-
-def load_judgments(
-    source: JudgmentSource | Sequence[JudgmentSource],
-    *,
-    columns: Mapping[str, str] | None = None,
-    wide: Wide | None = None,
-    lower_is_better: Sequence[str] = (),
-    answer: str | None = None,
-    format: Format | None = None,  # noqa: A002  (the public name)
-    mqm_weights: mqm.MQMWeights | None = None,
-    key: str | Path | None = None,
-) -> Judgments:
-    r"""Load judgments from one or several files or Polars or pandas tables.
-
-    Rows of several sources stand in the order given; a column that one of them lacks is empty there. A file without
-    single judgments gives its human score (or its only score) as judgments without an annotator.
-
-    Args:
-        source: what `load` reads, or a table in memory, or a list of these; Judgments and an EvalSet's judgments are
-            returned as they are.
-        columns: as for `load`; of several sources at least one must have the column.
-        wide: as for `load`; with annotators, "metrics" are criteria.
-        lower_is_better: criteria whose values to flip, or "human" for all.
-        answer: as for `load`.
-        format: as for `load`.
-        mqm_weights: as for `load`.
-        key: as for `load`.
-
-    >>> import aliquot, tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "judgments.csv"
-    >>> _ = path.write_text("segment_id,model,rater,score\n1,A,ann,30\n1,B,bob,35\n")
-    >>> aliquot.load_judgments(path)
-    Judgments(2 rows, 1 item, 2 systems, 2 annotators)
-    """
-    options = _LoadOptions(format, None, lower_is_better, columns, wide, None, answer, None, mqm_weights, key=key)
-    return _load_judgment_sources(source, options)
-
-
-def load_with_judgments(
-    data: str | Path,
-    judgments: JudgmentSource | Sequence[JudgmentSource],
-    *,
-    answer: str | None = None,
-    key: str | Path | None = None,
-    **options: Any,
-) -> tuple[EvalSet, Judgments]:
-    """Load data, and judgments from separate files, with shared options of `load`.
-
-    A column or score that an option names must be in at least one of the files. The options format, human, pair and
-    score_name are about the data, `answer` and `key` about the judgments.
-    """
-    in_data = _list_absent(options.get("columns"))
-    evalset = _load_source(data, _LoadOptions(**options, absent=in_data))
-    shared = {name: options[name] for name in ("lower_is_better", "columns", "wide", "mqm_weights") if name in options}
-    return evalset, _load_judgment_sources(judgments, _LoadOptions(**shared, answer=answer, key=key), in_data)
-
-
-def _load_judgment_sources(
-    source: JudgmentSource | Sequence[JudgmentSource], options: _LoadOptions, in_data: Absent | None = None
-) -> Judgments:
-    """Load one or several sources; columns that options name must be in one of them, or in the data (`in_data`)."""
-    sources: list[Any] = list(source) if isinstance(source, (list, tuple)) else [source]
-    if not sources:
-        raise OptionError("judgments are an empty list; give at least one file or table")
-    if len(sources) == 1 and in_data is None:
-        return _load_judgment_source(sources[0], options)
-    absent = [_list_absent(options.columns) for _ in sources]
-    parts = [
-        _load_judgment_source(part, replace(options, absent=out)) for part, out in zip(sources, absent, strict=True)
-    ]
-    for name, error in absent[-1].items():
-        if all(name in errors for errors in (*absent, *([] if in_data is None else [in_data]))):
-            raise error
-    return parts[0] if len(parts) == 1 else Judgments(stack_tables([part.table for part in parts]))
-
-
-def _list_absent(columns: Mapping[str, str] | None) -> Absent:
-    """Return the error for each column asked for, to be raised if no table has it."""
-    return {
-        f"{role}={name}": FormatError(f"no column '{name}': none of the files is a table that has it; check `columns`")
-        for role, name in (columns or {}).items()
-    }
-
-
-def _load_judgment_source(source: JudgmentSource, options: _LoadOptions) -> Judgments:
-    if isinstance(source, Judgments):
-        return source
-    if isinstance(source, EvalSet):
-        return _extract_judgments(source, source.name)
-    if isinstance(source, (str, Path)):
-        return _extract_judgments(_load_source(source, options), source)
-    frame = _apply_key(to_polars(source), "the table", _read_key_option(options))
-    table = tables.from_table(frame, "the table", replace(options.table, judgments=True))
-    return _extract_judgments(_apply_options(table, options), "the table")
-
-
-def _extract_judgments(evalset: EvalSet, where: str | Path) -> Judgments:
-    if evalset.judgments is not None:
-        return evalset.judgments
-    name = evalset.human or (next(iter(evalset.scores)) if len(evalset.scores) == 1 else None)
-    if name is None:
-        raise DataError(f"{where}: no judgments in it; a table of them has item, system, value and best an annotator")
-    n, m = evalset.n_items, evalset.n_systems
-    cells = pl.DataFrame(
-        [
-            evalset.items["id"].gather(np.repeat(np.arange(n), m)).alias("item"),
-            pl.Series("system", list(evalset.systems) * n, dtype=pl.String),
-            pl.Series("value", evalset.scores[name].ravel(), nan_to_null=True),
-        ]
-    )
-    return Judgments(cells.drop_nulls("value"))
+    return load_source(path, options)
 
 
 def load_all(path: str | Path, human: str | None = None) -> dict[str, EvalSet]:
@@ -265,7 +152,8 @@ def load_all(path: str | Path, human: str | None = None) -> dict[str, EvalSet]:
 # -- reading -------------------------------------------------------------------------------------------------------
 
 
-def _load_source(source: str | Path | Table, options: _LoadOptions) -> EvalSet:
+def load_source(source: str | Path | Table, options: LoadOptions) -> EvalSet:
+    """Load what `load` takes, with its options in one object."""
     key = _read_key_option(options)
     if not isinstance(source, (str, Path)):
         frame = _apply_key(to_polars(source), "the table", key)
@@ -275,7 +163,7 @@ def _load_source(source: str | Path | Table, options: _LoadOptions) -> EvalSet:
         return _apply_options(_read_source(place, replace(options, pair=pair), key), options)
 
 
-def _apply_options(evalset: EvalSet, options: _LoadOptions) -> EvalSet:
+def _apply_options(evalset: EvalSet, options: LoadOptions) -> EvalSet:
     for name in options.lower_is_better:
         evalset = _flip_score(evalset, name, options.absent)
     return _set_human(evalset, options.human)
@@ -307,7 +195,7 @@ def _resolve_source(path: str | Path, pair: str | None) -> tuple[Path | str, str
     return Path(path), pair
 
 
-def _read_source(path: Path | str, options: _LoadOptions, key: Key | None) -> EvalSet:
+def _read_source(path: Path | str, options: LoadOptions, key: Key | None) -> EvalSet:
     if options.format in (None, "campaign") and path != STDIN and campaign_database.is_campaign(path):
         if isinstance(path, Path):
             require_readable(path)
@@ -340,7 +228,7 @@ def _read_source(path: Path | str, options: _LoadOptions, key: Key | None) -> Ev
     raise FormatError(f"{path}: is a file, and the format '{kind}' is a folder")
 
 
-def _read_key_option(options: _LoadOptions) -> Key | None:
+def _read_key_option(options: LoadOptions) -> Key | None:
     return None if options.key is None else read_key(options.key)
 
 
@@ -348,7 +236,7 @@ def _apply_key(table: pl.DataFrame, where: str, key: Key | None) -> pl.DataFrame
     return table if key is None else apply_key(table, key, where)
 
 
-def _read_folder(path: Path, options: _LoadOptions) -> EvalSet:
+def _read_folder(path: Path, options: LoadOptions) -> EvalSet:
     if options.format not in (None, "mtme", "texts"):
         raise FormatError(f"{path}: is a folder where a file is meant; name a file inside it")
     if options.format != "texts" and mtme.looks_like(path):
@@ -362,7 +250,7 @@ def _read_folder(path: Path, options: _LoadOptions) -> EvalSet:
     )
 
 
-def _read_parquet(raw: bytes, path: Path | str, options: _LoadOptions) -> EvalSet:
+def _read_parquet(raw: bytes, path: Path | str, options: LoadOptions) -> EvalSet:
     try:
         with silence_panics():
             evalset = parquet.read(raw, path)
