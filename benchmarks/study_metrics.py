@@ -18,7 +18,7 @@ from campaigns import REFERENCES
 import aliquot
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import DataError
-from aliquot.metric_eval.metrics import MetricReport
+from aliquot.metric_eval.metric_report import MetricReport
 from aliquot.report.figures import draw_break_even
 
 DOCS = Path(__file__).parent.parent / "docs"

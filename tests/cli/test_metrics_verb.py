@@ -12,7 +12,7 @@ import pytest
 
 import aliquot
 from aliquot.cli.main import run
-from aliquot.metric_eval.metrics import PARTS, TABLES
+from aliquot.metric_eval.metric_report import PARTS, TABLES
 
 QUICK = ["--trials", "200", "--permutations", "49"]
 

@@ -16,8 +16,8 @@ from scipy import stats
 import aliquot
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import DataError, NameUnknownError, OptionError
-from aliquot.metric_eval.metric_errors import Worth, write_verdict
-from aliquot.metric_eval.metrics import PARTS, TABLES
+from aliquot.metric_eval.metric_break_even import Worth, write_verdict
+from aliquot.metric_eval.metric_report import PARTS, TABLES
 from aliquot.stats.arrays import FloatArray
 
 TRIALS = 400
@@ -40,7 +40,7 @@ def data() -> EvalSet:
 
 
 @pytest.fixture(scope="module")
-def report(data: EvalSet) -> aliquot.metric_eval.metrics.MetricReport:
+def report(data: EvalSet) -> aliquot.metric_eval.metric_report.MetricReport:
     return aliquot.metrics(data, trials=TRIALS, permutations=99)
 
 

@@ -12,7 +12,7 @@ from tests.real.conftest import load_real
 import aliquot
 from aliquot import AliquotWarning, EvalSet
 from aliquot.cli.main import run
-from aliquot.metric_eval.metrics import MetricReport
+from aliquot.metric_eval.metric_report import MetricReport
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 if not (SHARED / "wmt23-en-de.jsonl.gz").exists():

@@ -9,7 +9,7 @@ import pytest
 import aliquot
 from aliquot.annotation.preference_result import Comparison
 from aliquot.errors import DataError
-from aliquot.metric_eval.metrics import MetricReport
+from aliquot.metric_eval.metric_report import MetricReport
 from aliquot.report import figures
 
 pytest.importorskip("matplotlib")

@@ -14,7 +14,7 @@ from aliquot.core.registry import split_names
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.formats import tables
 from aliquot.io.writing import resolve_ending, write_bytes
-from aliquot.metric_eval.metrics import PARTS, TABLES, MetricReport
+from aliquot.metric_eval.metric_report import PARTS, TABLES, MetricReport
 from aliquot.metric_eval.metrics import metrics as compare_metrics
 from aliquot.metric_eval.significance import DEFAULT_TESTS, TESTS
 from aliquot.metric_eval.surface import parse_compute

@@ -39,10 +39,10 @@ class CorpusMetric:
     signature: str
 
     def on_all(self) -> FloatArray:
-        """The score of each system on all its judged outputs; NaN without any."""
-        there = np.asarray(np.isfinite(self.statistics).all(axis=2))
-        sums = np.where(there[:, :, None], self.statistics, 0.0).sum(axis=0)
-        return np.where(there.any(axis=0), self.score(sums), np.nan)
+        """Return the score of each system on all its judged outputs; NaN without any."""
+        is_present = np.asarray(np.isfinite(self.statistics).all(axis=2))
+        sums = np.where(is_present[:, :, None], self.statistics, 0.0).sum(axis=0)
+        return np.where(is_present.any(axis=0), self.score(sums), np.nan)
 
 
 def compute_corpus_metrics(campaign: ScoredCampaign, compute: str | Sequence[str]) -> list[CorpusMetric]:
@@ -59,37 +59,47 @@ def compute_corpus_metrics(campaign: ScoredCampaign, compute: str | Sequence[str
 
 def _build_metric(campaign: ScoredCampaign, spec: Spec) -> CorpusMetric:
     # Effective order is meant for single sentences: a corpus has n-grams of every order.
-    whole = replace(spec, parameters={"effective_order": "no", **spec.parameters}) if spec.name == "bleu" else spec
-    scorer = make_scorer(whole)
+    corpus_spec = (
+        replace(spec, parameters={"effective_order": "no", **spec.parameters}) if spec.name == "bleu" else spec
+    )
+    scorer = make_scorer(corpus_spec)
     references = collect_references(campaign.data)
     if scorer.references == "first":
-        references = [one[:1] for one in references]
-    kept = [one for one, there in zip(references, campaign.rows, strict=True) if there]
+        references = [texts_of_item[:1] for texts_of_item in references]
+    judged_references = [
+        texts_of_item for texts_of_item, is_judged in zip(references, campaign.rows, strict=True) if is_judged
+    ]
     columns = []
-    for place, system in enumerate(campaign.systems):
-        texts = [text for text, there in zip(list_outputs(campaign.data, system), campaign.rows, strict=True) if there]
-        judged = np.isfinite(campaign.human[:, place])
+    for index, system in enumerate(campaign.systems):
+        texts = [
+            text
+            for text, is_judged in zip(list_outputs(campaign.data, system), campaign.rows, strict=True)
+            if is_judged
+        ]
+        judged = np.isfinite(campaign.human[:, index])
         columns.append(
-            _collect_statistics(scorer, [t if j else None for t, j in zip(texts, judged, strict=True)], kept)
+            _collect_statistics(
+                scorer, [t if j else None for t, j in zip(texts, judged, strict=True)], judged_references
+            )
         )
     width = max(len(row) for column in columns for row in column)
-    table = np.full((len(kept), len(columns), width), np.nan)
-    for place, column in enumerate(columns):
+    table = np.full((len(judged_references), len(columns), width), np.nan)
+    for index, column in enumerate(columns):
         for row, numbers in enumerate(column):
-            table[row, place, : len(numbers)] = numbers or np.nan
+            table[row, index, : len(numbers)] = numbers or np.nan
     return CorpusMetric(f"corpus {spec}", table, _score_function(scorer, spec), scorer.signature)
 
 
 def _collect_statistics(scorer: Scorer, texts: list[str | None], references: list[list[str]]) -> list[list[float]]:
-    """Sacrebleu's statistics of every text; none where there is no text or reference."""
+    """Return sacrebleu's statistics of each text; empty without text or reference."""
     with silence_sacrebleu():
         return [
             []
-            if text is None or not some
+            if text is None or not item_references
             else scorer.metric._extract_corpus_statistics(  # noqa: SLF001  (sacrebleu's own tests resample these)
-                [scorer.prepared(text)], [[scorer.prepared(one)] for one in some]
+                [scorer.tokenize(text)], [[scorer.tokenize(reference)] for reference in item_references]
             )[0]
-            for text, some in zip(texts, references, strict=True)
+            for text, item_references in zip(texts, references, strict=True)
         ]
 
 
@@ -119,11 +129,11 @@ def add_corpus_metrics(
     if paired:
         raise OptionError("corpus-level metrics are drawn independently of people, as in the paper; leave `paired` out")
     joined, notes, names = [], [], []
-    for campaign, one, child in zip(inputs.campaigns, signs, spawn_seeds(seed, len(signs)), strict=True):
+    for campaign, campaign_signs, child in zip(inputs.campaigns, signs, spawn_seeds(seed, len(signs)), strict=True):
         metrics = compute_corpus_metrics(campaign, compute)
         counts = corpus_sign_counts([m.statistics for m in metrics], [m.score for m in metrics], trials, seed=child)
-        both = np.concatenate([one.metrics.plus, counts.plus], axis=1)
-        joined.append(PairSigns(one.human, replace(one.metrics, plus=both)))
+        plus = np.concatenate([campaign_signs.metrics.plus, counts.plus], axis=1)
+        joined.append(PairSigns(campaign_signs.human, replace(campaign_signs.metrics, plus=plus)))
         names = [metric.name for metric in metrics]
         notes += [f"'{metric.name}': {metric.signature}" for metric in metrics]
     return replace(inputs, corpus=tuple(names)), joined, tuple(dict.fromkeys(notes))

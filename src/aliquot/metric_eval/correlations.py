@@ -130,10 +130,12 @@ def correlate_by_system(inputs: MetricInputs, confidence: float = 0.95) -> tuple
     (36, 'sys1', True)
     """
     rows = []
-    for campaign, at, metric in _iterate_metrics(inputs):
-        both = np.isfinite(campaign.metrics[at]) & np.isfinite(campaign.human)
+    for campaign, index, metric in _iterate_metrics(inputs):
+        is_common = np.isfinite(campaign.metrics[index]) & np.isfinite(campaign.human)
         for measure in _SYSTEM_MEASURES:
-            values = group_correlations(*mask_tables_to_common(campaign.metrics[at], campaign.human), measure, "system")
+            values = group_correlations(
+                *mask_tables_to_common(campaign.metrics[index], campaign.human), measure, "system"
+            )
             rows += [
                 SystemCorrelation(
                     inputs.human,
@@ -145,13 +147,13 @@ def correlate_by_system(inputs: MetricInputs, confidence: float = 0.95) -> tuple
                     *fisher_interval(float(value), int(count), measure, confidence),
                     int(count),
                 )
-                for system, value, count in zip(campaign.systems, values, both.sum(axis=0), strict=True)
+                for system, value, count in zip(campaign.systems, values, is_common.sum(axis=0), strict=True)
             ]
     return tuple(rows)
 
 
 def correlate_metrics(inputs: MetricInputs, confidence: float = 0.95) -> tuple[Correlation, ...]:
-    """Every measure of every metric in every campaign.
+    """Compute each correlation of each metric in each campaign.
 
     >>> import aliquot
     >>> from aliquot.metric_eval.metric_inputs import build_inputs
@@ -161,15 +163,15 @@ def correlate_metrics(inputs: MetricInputs, confidence: float = 0.95) -> tuple[C
     """
     return tuple(
         row
-        for campaign, at, metric in _iterate_metrics(inputs)
-        for row in _correlate((inputs.human, campaign.name, metric), campaign, at, confidence)
+        for campaign, index, metric in _iterate_metrics(inputs)
+        for row in _correlate((inputs.human, campaign.name, metric), campaign, index, confidence)
     )
 
 
 def _correlate(
-    label: tuple[str, str, str], campaign: ScoredCampaign, at: int, confidence: float
+    label: tuple[str, str, str], campaign: ScoredCampaign, index: int, confidence: float
 ) -> Iterator[Correlation]:
-    metric, human, held = campaign.metrics[at], campaign.human, campaign.coverage(at)
+    metric, human, coverage = campaign.metrics[index], campaign.human, campaign.coverage(index)
 
     def row(
         level: str,
@@ -194,22 +196,22 @@ def _correlate(
             epsilon,
             groups,
             undefined,
-            held.items,
-            held.systems,
-            held.cells,
+            coverage.items,
+            coverage.systems,
+            coverage.cells,
         )
 
     for level, kernel_level in LEVELS.items():
         for coefficient in get_args(Coefficient):
-            one = correlate_tables(metric, human, coefficient, kernel_level)
-            ends = table_interval(metric, human, one.value, coefficient, kernel_level, confidence)
+            estimate = correlate_tables(metric, human, coefficient, kernel_level)
+            ends = table_interval(metric, human, estimate.value, coefficient, kernel_level, confidence)
             yield row(
                 level,
                 coefficient,
-                one.value,
+                estimate.value,
                 _TIE_POLICIES[coefficient],
-                groups=one.groups,
-                undefined=one.undefined,
+                groups=estimate.groups,
+                undefined=estimate.undefined,
                 ends=ends,
             )
     calibrated = tie_accuracy(metric, human)
@@ -246,7 +248,7 @@ def _system_accuracy(metric: FloatArray, human: FloatArray) -> float:
 
 
 def _mean_tables(metric: FloatArray, human: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Tables of one row, the systems' means on the common cells: no other system has a part in a system's mean."""
+    """Return systems' means on the common cells as tables of one row, so that leaving a system out keeps the others."""
     first, second = system_means(metric, human)
     return first[None], second[None]
 
@@ -261,9 +263,9 @@ _LEAVE_ONE_OUT: dict[str, TableStatistic] = {"system_pearson": _system_pearson, 
 def correlate_extremes(inputs: MetricInputs) -> tuple[ExtremeSystems, ...]:
     """Recompute measures on the N best and the N worst systems, N = all..3; none with fewer than three systems."""
     rows = []
-    for campaign, at, metric in _iterate_metrics(inputs):
+    for campaign, index, metric in _iterate_metrics(inputs):
         for measure, curve in _EXTREMES.items():
-            curves = extreme_curves(campaign.metrics[at], campaign.human, curve)
+            curves = extreme_curves(campaign.metrics[index], campaign.human, curve)
             rows += [
                 ExtremeSystems(inputs.human, campaign.name, metric, measure, int(size), float(top), float(last))
                 for size, top, last in zip(curves.sizes, curves.top, curves.last, strict=True)
@@ -274,21 +276,21 @@ def correlate_extremes(inputs: MetricInputs) -> tuple[ExtremeSystems, ...]:
 def leave_systems_out(inputs: MetricInputs) -> tuple[LeftOutSystem, ...]:
     """Recompute measures without each system in turn."""
     rows = []
-    for campaign, at, metric in _iterate_metrics(inputs):
-        means = _mean_tables(campaign.metrics[at], campaign.human)
+    for campaign, index, metric in _iterate_metrics(inputs):
+        means = _mean_tables(campaign.metrics[index], campaign.human)
         for measure, statistic in _LEAVE_ONE_OUT.items():
-            found = leave_one_system_out(*means, statistic)
+            left_out = leave_one_system_out(*means, statistic)
             rows.append(
                 LeftOutSystem(
                     inputs.human,
                     campaign.name,
                     metric,
                     measure,
-                    found.full,
-                    found.low,
-                    _find_system(campaign, found.without, found.low),
-                    found.high,
-                    _find_system(campaign, found.without, found.high),
+                    left_out.full,
+                    left_out.low,
+                    _find_system(campaign, left_out.without, left_out.low),
+                    left_out.high,
+                    _find_system(campaign, left_out.without, left_out.high),
                 )
             )
     return tuple(rows)
@@ -296,10 +298,10 @@ def leave_systems_out(inputs: MetricInputs) -> tuple[LeftOutSystem, ...]:
 
 def _iterate_metrics(inputs: MetricInputs) -> Iterator[tuple[ScoredCampaign, int, str]]:
     for campaign in inputs.campaigns:
-        for at, metric in enumerate(inputs.metrics):
-            yield campaign, at, metric
+        for index, metric in enumerate(inputs.metrics):
+            yield campaign, index, metric
 
 
 def _find_system(campaign: ScoredCampaign, values: FloatArray, value: float) -> str | None:
-    """The first system without which the measure is this."""
-    return next((name for name, one in zip(campaign.systems, values, strict=True) if one == value), None)
+    """Return the first system without which the measure has this value."""
+    return next((name for name, candidate in zip(campaign.systems, values, strict=True) if candidate == value), None)

@@ -132,16 +132,16 @@ def _mean_errors(outcomes: Outcomes, truth: Truth) -> FloatArray:
     return outcomes.means - truth.means
 
 
-def _mask_undefined(condition: BoolArray, known: FloatArray) -> FloatArray:
-    """1 where the condition holds, 0 where not, NaN where what it was asked of is not known."""
-    return np.where(np.isnan(known), np.nan, condition.astype(np.float64))
+def _mask_undefined(condition: BoolArray, values: FloatArray) -> FloatArray:
+    """Return 1 where the condition holds, 0 where not, NaN where the values are NaN."""
+    return np.where(np.isnan(values), np.nan, condition.astype(np.float64))
 
 
 def _nan_row_means(values: FloatArray) -> FloatArray:
-    """Mean of each row over what is known; NaN for nothing."""
-    known = np.isfinite(values)
-    count = known.sum(axis=1)
-    total = np.where(known, values, 0.0).sum(axis=1)
+    """Return the mean of each row without NaN; NaN for empty rows."""
+    finite = np.isfinite(values)
+    count = finite.sum(axis=1)
+    total = np.where(finite, values, 0.0).sum(axis=1)
     mean: FloatArray = np.divide(total, count, out=np.full(len(values), np.nan), where=count > 0)
     return mean
 
@@ -307,13 +307,13 @@ def select_measures(names: str | Iterable[str] | None) -> list[SampleMeasure]:
     """
     if names is None:
         return [measure for measure in MEASURES.values() if not measure.by_name]
-    wanted = [name.strip() for name in (names.split(",") if isinstance(names, str) else names) if name.strip()]
-    if not wanted:
+    requested = [name.strip() for name in (names.split(",") if isinstance(names, str) else names) if name.strip()]
+    if not requested:
         raise OptionError(f"no measure is named; choose of: {', '.join(MEASURES)}")
-    for name in wanted:
+    for name in requested:
         if name not in MEASURES:
             raise unknown_name("measure", name, MEASURES)
-    return [MEASURES[name] for name in dict.fromkeys(wanted)]
+    return [MEASURES[name] for name in dict.fromkeys(requested)]
 
 
 # -- Parity: how much of a random sample's budget a method needs to be as good -------------------------------------
@@ -347,13 +347,13 @@ def find_first_crossings(
     array([1.  , 2.83,  inf])
     """
     above = curve[None, :] >= targets[:, None]
-    at = above.argmax(axis=1)
-    before = np.maximum(at - 1, 0)
-    rise = curve[at] - curve[before]
+    first = above.argmax(axis=1)
+    before = np.maximum(first - 1, 0)
+    rise = curve[first] - curve[before]
     part = np.divide(targets - curve[before], rise, out=np.ones_like(targets), where=rise > 0)
     logs = np.log(budgets)
-    crossing = np.exp(logs[before] + np.clip(part, 0.0, 1.0) * (logs[at] - logs[before]))
-    reached = np.where(above.any(axis=1), np.where((at > 0) & between, crossing, budgets[at]), np.inf)
+    crossing = np.exp(logs[before] + np.clip(part, 0.0, 1.0) * (logs[first] - logs[before]))
+    reached = np.where(above.any(axis=1), np.where((first > 0) & between, crossing, budgets[first]), np.inf)
     return np.where(np.isnan(targets), np.nan, reached)
 
 

@@ -1,8 +1,7 @@
-"""How often a metric is wrong about which of two systems is better, and how many judgments that is worth.
+"""How often a metric is wrong about which of two systems is better.
 
-The pairwise error is split into noise, bias and variance; a metric is worth as many judgments as people need for an
-error as small as its bias. Beside it: how fast a metric's decision settles as items are added, and where it and people
-find significant differences. See docs/methods.md, section 7 (Wei and Jia 2021).
+The pairwise error is split into noise, bias and variance. Beside it: how fast a metric's decisions converge as items
+are added, and where it and people find significant differences. See docs/methods.md, section 7 (Wei and Jia 2021).
 
 Invariant: in every row observed = noise + bias + variance (+ covariance where draws are paired), exactly. Pairs are
 formed within campaigns; several campaigns are pooled pair by pair.
@@ -10,25 +9,19 @@ formed within campaigns; several campaigns are pooled pair by pair.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from aliquot.annotation.judgment_noise import find_score_judgments
 from aliquot.errors import DataError
 from aliquot.metric_eval.metric_inputs import MetricInputs, ScoredCampaign
-from aliquot.metric_eval.metric_value import PerfectAnnotator
-from aliquot.stats import bias_variance, break_even
-from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats import bias_variance
+from aliquot.stats.arrays import IntArray, Seed
 from aliquot.stats.bias_variance import PairSigns
 from aliquot.stats.resampling import spawn_seeds
 
 OPTIMAL_NAME, HUMAN_NAME = "Optimal predictor", "Human"
 """How the first two rows of the decomposition are called."""
-MAX_JUDGMENTS = 10_000
-"""Largest number of judgments per system at which a break-even is looked for."""
 
 # -- The error and its parts -----------------------------------------------------------------------------------------
 
@@ -84,7 +77,7 @@ class SignificanceCounts:
 
 
 def draw_signs(inputs: MetricInputs, trials: int, *, paired: bool = False, seed: Seed = 0) -> list[PairSigns]:
-    """Resample the items of every campaign and see who is ahead, by people and by each metric.
+    """Resample the items of each campaign; return the signs of all differences, by people and by each metric.
 
     Raises:
         DataError: a campaign of fewer than two systems.
@@ -99,7 +92,7 @@ def draw_signs(inputs: MetricInputs, trials: int, *, paired: bool = False, seed:
 
 
 def require_pairs(campaign: ScoredCampaign) -> None:
-    """Refuse a campaign without two systems to compare."""
+    """Raise DataError for a campaign with fewer than two systems."""
     if len(campaign.systems) < 2:
         raise DataError(
             f"{campaign.name}: people judged one system only ('{campaign.systems[0]}'); two are needed to compare"
@@ -107,7 +100,7 @@ def require_pairs(campaign: ScoredCampaign) -> None:
 
 
 def decompose_errors(inputs: MetricInputs, signs: list[PairSigns], seed: Seed = 0) -> tuple[ErrorParts, ...]:
-    """The optimal predictor, people, and every metric, in the order of the inputs.
+    """Decompose the error of the optimal predictor, of people, and of each metric, in the order of the inputs.
 
     >>> import aliquot
     >>> from aliquot.metric_eval.metric_inputs import build_inputs
@@ -120,12 +113,12 @@ def decompose_errors(inputs: MetricInputs, signs: list[PairSigns], seed: Seed = 
     people = inputs.coverage()
     first = bias_variance.FIRST_METRIC_ROW
     predictors = {bias_variance.OPTIMAL_ROW: (OPTIMAL_NAME, "optimal"), bias_variance.HUMAN_ROW: (HUMAN_NAME, "human")}
-    predictors |= {first + at: (metric, "metric") for at, metric in enumerate(inputs.predictors)}
+    predictors |= {first + row_index: (metric, "metric") for row_index, metric in enumerate(inputs.predictors)}
     rows = []
-    for at, (name, kind) in sorted(predictors.items()):
-        held = inputs.coverage(at - first) if kind == "metric" else people
-        observed, noise, bias, variance, covariance = table.value[at].tolist()
-        error, noise_error, bias_error, variance_error, _ = table.error[at].tolist()
+    for row_index, (name, kind) in sorted(predictors.items()):
+        coverage = inputs.coverage(row_index - first) if kind == "metric" else people
+        observed, noise, bias, variance, covariance = table.value[row_index].tolist()
+        error, noise_error, bias_error, variance_error, _ = table.error[row_index].tolist()
         row = ErrorParts(
             inputs.human,
             name,
@@ -139,10 +132,10 @@ def decompose_errors(inputs: MetricInputs, signs: list[PairSigns], seed: Seed = 
             noise_error,
             bias_error,
             variance_error,
-            int(table.pairs[at]),
-            held.items,
-            held.systems,
-            held.cells,
+            int(table.pairs[row_index]),
+            coverage.items,
+            coverage.systems,
+            coverage.cells,
         )
         rows.append(row)
     return tuple(rows)
@@ -168,7 +161,7 @@ class SquaredError:
 
 
 def decompose_squared_errors(inputs: MetricInputs) -> tuple[SquaredError, ...]:
-    """Mean squared error of every metric, in every campaign: observed = noise + bias + variance, exactly.
+    """Decompose the mean squared error of each metric in each campaign: observed = noise + bias + variance, exactly.
 
     >>> import aliquot
     >>> from aliquot.metric_eval.metric_inputs import build_inputs
@@ -201,7 +194,7 @@ def decompose_squared_errors(inputs: MetricInputs) -> tuple[SquaredError, ...]:
 
 
 def list_draw_sizes(items: int) -> IntArray:
-    """Sizes of draws from 1 to all items, about evenly on a log scale.
+    """Return sizes of draws from 1 to all items, about evenly spaced on a log scale.
 
     >>> list_draw_sizes(460)
     array([  1,   3,  10,  30, 100, 300, 460])
@@ -211,23 +204,23 @@ def list_draw_sizes(items: int) -> IntArray:
 
 
 def compute_convergence(inputs: MetricInputs, trials: int = 1000, seed: Seed = 0) -> tuple[MetricConvergence, ...]:
-    """Agreement of every metric's prediction on some items with that on all, as the test set grows."""
+    """Compute how often each metric decides on some items as it does on all, by number of items."""
     rows = []
     seeds = spawn_seeds(seed, len(inputs.campaigns))
     for campaign, child in zip(inputs.campaigns, seeds, strict=True):
         require_pairs(campaign)
-        found = bias_variance.convergence(campaign.metrics, list_draw_sizes(len(campaign.human)), trials, seed=child)
+        curve = bias_variance.convergence(campaign.metrics, list_draw_sizes(len(campaign.human)), trials, seed=child)
         rows += [
             MetricConvergence(
                 inputs.human,
                 campaign.name,
                 metric,
                 int(size),
-                float(found.agreement[at, place]),
-                float(found.error[at, place]),
+                float(curve.agreement[index, size_index]),
+                float(curve.error[index, size_index]),
             )
-            for at, metric in enumerate(inputs.metrics)
-            for place, size in enumerate(found.sizes)
+            for index, metric in enumerate(inputs.metrics)
+            for size_index, size in enumerate(curve.sizes)
         ]
     return tuple(rows)
 
@@ -235,7 +228,7 @@ def compute_convergence(inputs: MetricInputs, trials: int = 1000, seed: Seed = 0
 def count_cooccurrences(
     inputs: MetricInputs, trials: int = 1000, *, alpha: float = 0.05, seed: Seed = 0
 ) -> tuple[SignificanceCounts, ...]:
-    """Three rows a metric: what it finds where people find the first system better, neither, and worse."""
+    """Count significant differences: three rows a metric, where people find the first system better, neither, worse."""
     seeds = spawn_seeds(seed, len(inputs.campaigns))
     counts = np.zeros((len(inputs.metrics), 3, 3), dtype=np.int64)
     for campaign, child in zip(inputs.campaigns, seeds, strict=True):
@@ -243,240 +236,7 @@ def count_cooccurrences(
         counts += bias_variance.co_occurrence(campaign.human, campaign.metrics, trials, alpha=alpha, seed=child).counts
     names = ("better", "undecided", "worse")
     return tuple(
-        SignificanceCounts(inputs.human, metric, names[row], *(int(count) for count in counts[at, row]))
-        for at, metric in enumerate(inputs.metrics)
+        SignificanceCounts(inputs.human, metric, names[row], *(int(count) for count in counts[index, row]))
+        for index, metric in enumerate(inputs.metrics)
         for row in range(3)
     )
-
-
-# -- Break-even: how many judgments a metric is worth ----------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Worth:
-    """What one metric is worth."""
-
-    human: str
-    metric: str
-    unit: break_even.BreakEvenUnit  # what is counted: single judgments, or items that all systems are judged on
-    bias: float  # its error on an endless test set, against noise-free labels
-    judgments: float  # units per system at which people err as often; infinite where not within `limit`
-    low: float  # lower end of the interval
-    high: float  # upper end
-    perfect: float  # the same for the perfect annotator; NaN where it is not known
-    perfect_low: float  # lower end of the interval
-    perfect_high: float  # upper end
-    reached: bool  # whether people come down to the bias within `limit`
-    limit: int  # judgments up to which was looked
-    pairs: int  # pairs of systems that it rests on
-
-
-@dataclass(frozen=True)
-class ErrorCurvePoint:
-    """Mean error over pairs of people, and of the perfect annotator, with so many judgments per system."""
-
-    human: str
-    unit: break_even.BreakEvenUnit  # what is counted
-    judgments: int
-    people: float
-    perfect: float
-
-
-def compute_break_even(
-    inputs: MetricInputs,
-    signs: list[PairSigns],
-    perfect: list[PerfectAnnotator] | None = None,
-    *,
-    unit: break_even.BreakEvenUnit = "item",
-    trials: int = 10_000,
-    level: float = 0.95,
-    seed: Seed = 0,
-) -> tuple[tuple[Worth, ...], tuple[ErrorCurvePoint, ...]]:
-    """Judgments that each metric is worth, and the curves of people and of the perfect annotator.
-
-    Args:
-        inputs: of one or several campaigns.
-        signs: from `draw_signs`, for the metrics' bias.
-        perfect: one for each campaign, or None where some campaign has no repeated judgments.
-        unit: "judgment" counts single judgments, each system with its own (Wei and Jia 2021); "item" counts items that
-            all systems are judged on, with as many judgments an output as the human score is the mean of.
-        trials: bootstrap draws of people's error at few judgments.
-        level: of the intervals, over systems.
-        seed: of all draws.
-
-    >>> import aliquot
-    >>> from aliquot.metric_eval.metric_errors import draw_signs
-    >>> from aliquot.metric_eval.metric_inputs import build_inputs
-    >>> inputs = build_inputs([aliquot.synthetic(items=100, systems=5, seed=2)], metrics=["human"])
-    >>> rows, curve = compute_break_even(inputs, draw_signs(inputs, 500), trials=500)
-    >>> rows[0].judgments, curve[0].judgments, curve[0].people > curve[-1].people
-    (inf, 1, True)
-    """
-    sizes = break_even.size_grid(MAX_JUDGMENTS)
-    curve_seed, interval_seed = spawn_seeds(seed, 2)
-    seeds = spawn_seeds(curve_seed, len(inputs.campaigns))
-    bias = [bias_variance.campaign_parts(one).bias for one in signs]
-    single = [collect_single_judgments(campaign) for campaign in inputs.campaigns] if unit == "judgment" else []
-
-    def errors_of(at: int, ratio: float) -> FloatArray:
-        if unit == "judgment":
-            return break_even.judgment_errors(single[at], sizes, trials, ratio=ratio, seed=seeds[at])
-        return break_even.human_errors(inputs.campaigns[at].human, sizes, trials, ratio=ratio, seed=seeds[at])
-
-    def curves(ratios: list[float]) -> tuple[FloatArray, break_even.BreakEven]:
-        """Errors at every size, campaigns side by side, and where they come down to each metric's bias."""
-        errors = [errors_of(at, ratio) for at, ratio in enumerate(ratios)]
-        campaigns = [
-            break_even.CampaignErrors(error, one, len(campaign.systems))
-            for error, one, campaign in zip(errors, bias, inputs.campaigns, strict=True)
-        ]
-        crossings = break_even.break_even(campaigns, sizes, level=level, seed=interval_seed)
-        return np.concatenate(errors, axis=1), crossings
-
-    people, by_people = curves([1.0] * len(seeds))
-    ratios = collect_finite_ratios(perfect, unit)
-    nothing = np.full(len(inputs.predictors), np.nan)
-    ideal, by_ideal = np.full_like(people, np.nan), break_even.BreakEven(nothing, nothing, nothing)
-    if ratios is not None:
-        ideal, by_ideal = curves(ratios)
-    joined = np.concatenate(bias, axis=1)
-    rows = []
-    for at, metric in enumerate(inputs.predictors):
-        judgments, low, high, perfect_judgments, perfect_low, perfect_high = (
-            float(values[at]) for found in (by_people, by_ideal) for values in (found.judgments, found.low, found.high)
-        )
-        rows.append(
-            Worth(
-                inputs.human,
-                metric,
-                unit,
-                _nan_mean(joined[at]),
-                judgments,
-                low,
-                high,
-                perfect_judgments,
-                perfect_low,
-                perfect_high,
-                reached=math.isfinite(judgments),
-                limit=MAX_JUDGMENTS,
-                pairs=int(np.isfinite(joined[at]).sum()),
-            )
-        )
-    points = tuple(
-        ErrorCurvePoint(inputs.human, unit, int(size), _nan_mean(people[at]), _nan_mean(ideal[at]))
-        for at, size in enumerate(sizes)
-    )
-    return tuple(rows), points
-
-
-def collect_single_judgments(campaign: ScoredCampaign) -> list[break_even.SystemJudgments]:
-    """The single judgments that the human score is made of, one entry for each system; judged cells only.
-
-    Raises:
-        DataError: no judgments, or none of which this score is the mean.
-    """
-    behind = find_score_judgments(campaign.data, campaign.human_name)
-    row, column = campaign.data.cell_index(behind.table["item"], behind.table["system"])
-    judged = np.full(campaign.data.score(campaign.human_name).shape, False)
-    places = np.array([campaign.data.systems.index(system) for system in campaign.systems])
-    judged[np.ix_(np.flatnonzero(campaign.rows), places)] = np.isfinite(campaign.human)
-    kept = judged[row, column]
-    value = behind.slope * behind.table["value"].to_numpy()
-    return [
-        break_even.SystemJudgments(value[kept & (column == place)], row[kept & (column == place)])
-        for place in places.tolist()
-    ]
-
-
-def choose_unit(inputs: MetricInputs, unit: break_even.BreakEvenUnit | None) -> tuple[break_even.BreakEvenUnit, str]:
-    """The unit to count in, by default single judgments where every campaign has them; and a sentence that says so."""
-    chosen, why = unit or "judgment", ""
-    if unit is None:
-        try:
-            for campaign in inputs.campaigns:
-                collect_single_judgments(campaign)
-        except DataError as error:
-            chosen, why = "item", f" ({error})"
-    if chosen == "judgment":
-        return chosen, (
-            "break-even counts single judgments, each system with its own; `unit=item` counts items that "
-            "all systems are judged on"
-        )
-    return chosen, f"break-even counts items that all systems are judged on, one human score each{why}"
-
-
-_UNIT_WORDS = {
-    "judgment": ("a single judgment", "single judgments"),
-    "item": ("one judged item", "judged items (the same for all systems)"),
-}
-
-
-def write_verdict(rows: Sequence[Worth], *, asked: bool = True) -> str:
-    """Say whether a metric can replace people, from its break-even: one or two sentences for each human score.
-
-    >>> nan = float("nan")
-    >>> worth = Worth("mqm", "COMET", "judgment", 0.1, 120.4, 30.0, 900.0, nan, nan, nan, True, 10000, 45)
-    >>> print(write_verdict([worth]))
-    On these data no metric replaces more than 120 single judgments per system; the best is COMET (interval 30 to 900).
-    """
-    known: dict[str, list[Worth]] = {}
-    for row in rows:
-        if not math.isnan(row.judgments):
-            known.setdefault(row.human, []).append(row)
-    if not known:
-        why = "could not be computed (see the notes)" if asked else "was not computed (add breakeven to the parts)"
-        return f"The break-even {why}, so nothing is said about how many judgments a metric is worth."
-    texts = [_write_verdict_of_score(found) for found in known.values()]
-    if len(texts) > 1:
-        texts = [f"Against '{human}': {text}" for human, text in zip(known, texts, strict=True)]
-    return " ".join(texts)
-
-
-def _write_verdict_of_score(rows: Sequence[Worth]) -> str:
-    best = max(rows, key=lambda row: (row.judgments, -row.bias))
-    one, many = _UNIT_WORDS[best.unit]
-    if best.judgments <= 1:
-        return (
-            f"On these data no metric replaces people: {one} per system orders the systems as well as "
-            f"the best metric, {best.metric}."
-        )
-    if math.isfinite(best.judgments):
-        interval = (
-            ""
-            if math.isnan(best.low)
-            else f" (interval {_format_count(best.low, best)} to {_format_count(best.high, best)})"
-        )
-        return (
-            f"On these data no metric replaces more than {best.judgments:.0f} {many} per system; the "
-            f"best is {best.metric}{interval}."
-        )
-    others = sum(math.isinf(row.judgments) for row in rows) - 1
-    more = f" (and {others} more)" if others else ""
-    which = "the only pair" if best.pairs == 1 else f"all {best.pairs} pairs"
-    right = f": it is right about {which} of systems" if best.bias == 0 else ""
-    low = f" But the pairs are few: the interval begins at {best.low:.0f}." if best.low < best.limit else ""
-    return f"On these data {best.metric}{more} is worth more than {best.limit} {many} per system{right}.{low}"
-
-
-def _format_count(judgments: float, row: Worth) -> str:
-    return f"more than {row.limit}" if math.isinf(judgments) else f"{judgments:.0f}"
-
-
-def collect_finite_ratios(
-    perfect: list[PerfectAnnotator] | None, unit: break_even.BreakEvenUnit = "item"
-) -> list[float] | None:
-    """Efficiency ratios in this unit; None where a campaign has none that is finite.
-
-    Where systems are judged on the same items, it is the ratio of differences that counts; where each has judgments of
-    its own, that of single judgments (Wei and Jia 2021, section 5.2). As an estimate it may come out infinite or below
-    1 (no noise to be seen): the latter is 1.
-    """
-    if perfect is None:
-        return None
-    ratios = [one.matched if unit == "item" else one.ratio for one in perfect]
-    return [max(1.0, ratio) for ratio in ratios] if all(np.isfinite(ratio) for ratio in ratios) else None
-
-
-def _nan_mean(values: FloatArray) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else float("nan")

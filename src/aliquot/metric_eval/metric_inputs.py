@@ -111,16 +111,16 @@ def build_inputs(
     campaigns = [_build_campaign(data, human, chosen) for data in sets]
     lacking = [
         metric
-        for at, metric in enumerate(chosen)
-        if any(not np.isfinite(campaign.metrics[at]).any() for campaign in campaigns)
+        for index, metric in enumerate(chosen)
+        if any(not np.isfinite(campaign.metrics[index]).any() for campaign in campaigns)
     ]
     if common and lacking:
         if len(lacking) == len(chosen):
             raise DataError("no metric has scores in every set; leave `common` out, or compare sets that share some")
         notes.append(f"left out, because some set has no score of them: {quoted(lacking)}")
-        kept = [at for at, metric in enumerate(chosen) if metric not in lacking]
-        chosen = tuple(chosen[at] for at in kept)
-        campaigns = [replace(campaign, metrics=campaign.metrics[kept]) for campaign in campaigns]
+        kept_indices = [index for index, metric in enumerate(chosen) if metric not in lacking]
+        chosen = tuple(chosen[index] for index in kept_indices)
+        campaigns = [replace(campaign, metrics=campaign.metrics[kept_indices]) for campaign in campaigns]
     if common:
         campaigns = [_keep_common_cells(campaign) for campaign in campaigns]
     names = list(dict.fromkeys(campaign.human_name for campaign in campaigns))
@@ -132,8 +132,10 @@ def _number_duplicates(sets: Sequence[EvalSet]) -> list[EvalSet]:
     """Number sets of the same name, so that rows can be told apart."""
     names = [data.name for data in sets]
     return [
-        replace(data, name=f"{data.name} ({names[:at].count(data.name) + 1})") if names.count(data.name) > 1 else data
-        for at, data in enumerate(sets)
+        replace(data, name=f"{data.name} ({names[:index].count(data.name) + 1})")
+        if names.count(data.name) > 1
+        else data
+        for index, data in enumerate(sets)
     ]
 
 
@@ -155,7 +157,7 @@ def _find_human_score(data: EvalSet, human: str | None) -> tuple[str, FloatArray
 def _choose_metrics(
     sets: Sequence[EvalSet], human: str | None, metrics: Sequence[str] | None, people: set[str]
 ) -> tuple[tuple[str, ...], list[str]]:
-    """The metrics to compare: those named, or all that can be used in some set."""
+    """Return the metrics to compare: those named, or all that are usable in some set; and notes."""
     if metrics is not None:
         return _validate_metrics(sets, human, metrics), []
     usable: dict[str, None] = {}
@@ -171,39 +173,39 @@ def _choose_metrics(
                 usable[metric] = None
             else:
                 unfit.setdefault(metric, reason)
-    left = {metric: reason for metric, reason in unfit.items() if metric not in usable}
+    left_out = {metric: reason for metric, reason in unfit.items() if metric not in usable}
     if not usable:
-        why = "; ".join(f"'{metric}' {reason}" for metric, reason in list(left.items())[:3])
+        why = "; ".join(f"'{metric}' {reason}" for metric, reason in list(left_out.items())[:3])
         remedy = "name it in `metrics` to have it all the same, " if why else ""
         raise DataError(
             f"{sets[0].name}: there is no metric to compare with people{': ' if why else ''}{why}; {remedy}"
             "add a score, or compute some from outputs and references (`compute=bleu,chrf`)"
         )
-    notes = [f"'{metric}' {reason} and is left out; name it to have it" for metric, reason in left.items()]
+    notes = [f"'{metric}' {reason} and is left out; name it to have it" for metric, reason in left_out.items()]
     return tuple(usable), notes
 
 
 def _validate_metrics(sets: Sequence[EvalSet], human: str | None, metrics: Sequence[str]) -> tuple[str, ...]:
-    known = list(dict.fromkeys(name for data in sets for name in data.scores))
+    available = list(dict.fromkeys(name for data in sets for name in data.scores))
     if not metrics:
         raise OptionError("no metric is named; name some, or leave `metrics` out for all")
-    for at, metric in enumerate(metrics):
-        if metric not in known:
-            raise unknown_name("metric", metric, known, "check `metrics`")
-        if metric in metrics[:at]:
+    for index, metric in enumerate(metrics):
+        if metric not in available:
+            raise unknown_name("metric", metric, available, "check `metrics`")
+        if metric in metrics[:index]:
             raise OptionError(f"the metric '{metric}' is named twice")
         present = [
             np.isfinite(data.scores[metric]) & np.isfinite(_find_human_score(data, human)[1])
             for data in sets
             if metric in data.scores
         ]
-        if not any(both.any() for both in present):
+        if not any(is_present.any() for is_present in present):
             raise DataError(f"{sets[0].name}: the metric '{metric}' has no score on any judged output; leave it out")
     return tuple(metrics)
 
 
 def _explain_unusable(values: FloatArray) -> str | None:
-    """Why a metric, on the judged outputs, is of no use; None where it is."""
+    """Return why a metric is unusable on the judged outputs; None if it is usable."""
     present = np.isfinite(values)
     if present.mean() < MIN_COVERAGE:
         return f"has scores on {present.mean():.0%} of the judged outputs only"
@@ -214,14 +216,16 @@ def _build_campaign(data: EvalSet, human: str | None, metrics: Sequence[str]) ->
     name, scores = _find_human_score(data, human)
     judged = np.isfinite(scores)
     rows, columns = _any_along(judged, 1), _any_along(judged, 0)
-    kept = scores[rows][:, columns]
-    nothing = np.full(kept.shape, np.nan)
+    human_scores = scores[rows][:, columns]
+    empty = np.full(human_scores.shape, np.nan)
     stack = [
-        np.where(np.isfinite(kept), data.scores[metric][rows][:, columns], np.nan) if metric in data.scores else nothing
+        np.where(np.isfinite(human_scores), data.scores[metric][rows][:, columns], np.nan)
+        if metric in data.scores
+        else empty
         for metric in metrics
     ]
-    systems = tuple(system for system, there in zip(data.systems, columns, strict=True) if there)
-    return ScoredCampaign(data, name, systems, rows, kept, np.stack(stack))
+    systems = tuple(system for system, is_judged in zip(data.systems, columns, strict=True) if is_judged)
+    return ScoredCampaign(data, name, systems, rows, human_scores, np.stack(stack))
 
 
 def _any_along(present: BoolArray, axis: int) -> BoolArray:
@@ -235,29 +239,31 @@ def _keep_common_cells(campaign: ScoredCampaign) -> ScoredCampaign:
             f"{campaign.name}: no output has a score of every metric; name fewer in `metrics`, or leave `common` out"
         )
     rows, columns = _any_along(present, 1), _any_along(present, 0)
-    kept = present[rows][:, columns]
+    is_common = present[rows][:, columns]
     within = campaign.rows.copy()
     within[campaign.rows] = rows
     return replace(
         campaign,
-        systems=tuple(system for system, there in zip(campaign.systems, columns, strict=True) if there),
+        systems=tuple(
+            system for system, is_common_system in zip(campaign.systems, columns, strict=True) if is_common_system
+        ),
         rows=within,
-        human=np.where(kept, campaign.human[rows][:, columns], np.nan),
-        metrics=np.where(kept, campaign.metrics[:, rows][:, :, columns], np.nan),
+        human=np.where(is_common, campaign.human[rows][:, columns], np.nan),
+        metrics=np.where(is_common, campaign.metrics[:, rows][:, :, columns], np.nan),
     )
 
 
 def _describe_coverage(inputs: MetricInputs, *, common: bool) -> list[str]:
     notes = []
-    by_metric = [inputs.coverage(at) for at in range(len(inputs.metrics))]
+    by_metric = [inputs.coverage(index) for index in range(len(inputs.metrics))]
     people = inputs.coverage()
     if common:
         notes.append(f"on common cells: {people.items} items, {people.systems} systems, {people.cells} cells")
     elif len({coverage.cells for coverage in by_metric}) > 1:
-        fewest = min(range(len(by_metric)), key=lambda at: by_metric[at].cells)
+        sparsest = min(range(len(by_metric)), key=lambda index: by_metric[index].cells)
         notes.append(
-            f"metrics have different cells (all judged: {people.cells}; '{inputs.metrics[fewest]}': "
-            f"{by_metric[fewest].cells}), so their rows are not on the same pairs; `common=True` compares "
+            f"metrics have different cells (all judged: {people.cells}; '{inputs.metrics[sparsest]}': "
+            f"{by_metric[sparsest].cells}), so their rows are not on the same pairs; `common=True` compares "
             "them on the cells that all have"
         )
     elif by_metric and by_metric[0].cells < people.cells:
@@ -265,7 +271,7 @@ def _describe_coverage(inputs: MetricInputs, *, common: bool) -> list[str]:
             f"the metrics have {by_metric[0].cells} of the {people.cells} judged cells, so people's own rows rest on "
             "more; `common=True` compares all on the same cells"
         )
-    constant = [name for at, name in enumerate(inputs.metrics) if _is_constant(inputs, at)]
+    constant = [name for index, name in enumerate(inputs.metrics) if _is_constant(inputs, index)]
     if constant:
         notes.append(
             f"constant, so it says nothing: {quoted(constant)}; every pair is a tie (bias 1/2), correlations are "
@@ -278,4 +284,4 @@ def _describe_coverage(inputs: MetricInputs, *, common: bool) -> list[str]:
 
 def _is_constant(inputs: MetricInputs, metric: int) -> bool:
     values = [campaign.metrics[metric] for campaign in inputs.campaigns]
-    return all(is_constant(one) for one in values if np.isfinite(one).any())
+    return all(is_constant(scores) for scores in values if np.isfinite(scores).any())

@@ -77,8 +77,8 @@ def estimate_perfect_annotator(
     (240, True, 'all judgments')
     """
     name = f"{campaign.name}, '{campaign.human_name}'"
-    behind = find_score_judgments(campaign.data, campaign.human_name)
-    table = behind.table
+    judgments = find_score_judgments(campaign.data, campaign.human_name)
+    table = judgments.table
     output, value = group_codes(table, ["item", "system"]), table["value"].to_numpy()
     people = table["annotator"].n_unique()
     try:
@@ -86,7 +86,7 @@ def estimate_perfect_annotator(
     except DataError as error:
         who = "all judgments are by one annotator, whose repeats do not count, and " if people == 1 else ""
         raise DataError(f"{name}: {who}{error}") from None
-    own = variance_components(output, value, system=group_codes(table, ["system"]), replicates=1)
+    system_components = variance_components(output, value, system=group_codes(table, ["system"]), replicates=1)
     notes = []
     if not np.isfinite(parts.ratio):
         notes.append(
@@ -96,7 +96,7 @@ def estimate_perfect_annotator(
     row = PerfectAnnotator(
         human=campaign.human_name,
         data=campaign.name,
-        source=behind.source,
+        source=judgments.source,
         annotators=people,
         judgments=parts.judgments,
         outputs=parts.outputs,
@@ -108,8 +108,8 @@ def estimate_perfect_annotator(
         ratio=parts.ratio,
         low=parts.low,
         high=parts.high,
-        matched=_compute_matched_ratio(campaign, behind, parts.within),
-        rater_to_item=own.rater_to_item,
+        matched=_compute_matched_ratio(campaign, judgments, parts.within),
+        rater_to_item=system_components.rater_to_item,
     )
     return row, tuple(notes)
 
@@ -166,7 +166,7 @@ class Suggestion:
 def compute_control_values(
     inputs: MetricInputs, perfect: Sequence[PerfectAnnotator | None]
 ) -> tuple[ControlValue, ...]:
-    """Value of every metric in every campaign.
+    """Compute what each metric saves as a control variate, in each campaign.
 
     Args:
         inputs: people's and metrics' scores.
@@ -179,36 +179,36 @@ def compute_control_values(
     (True, inf)
     """
     return tuple(
-        _compute_control_value(inputs.human, campaign, at, metric, known)
-        for campaign, known in zip(inputs.campaigns, perfect, strict=True)
-        for at, metric in enumerate(inputs.metrics)
+        _compute_control_value(inputs.human, campaign, index, metric, annotator)
+        for campaign, annotator in zip(inputs.campaigns, perfect, strict=True)
+        for index, metric in enumerate(inputs.metrics)
     )
 
 
 def _compute_control_value(
-    human: str, campaign: ScoredCampaign, at: int, metric: str, known: PerfectAnnotator | None
+    human: str, campaign: ScoredCampaign, index: int, metric: str, annotator: PerfectAnnotator | None
 ) -> ControlValue:
-    found = correlate_tables(campaign.metrics[at], campaign.human, "pearson", "within_system")
+    estimate = correlate_tables(campaign.metrics[index], campaign.human, "pearson", "within_system")
     # A score that is the mean of m answers has g / m of their noise.
-    g = 0.0 if known is None else max(0.0, known.rater_to_item) / known.per_output
+    g = 0.0 if annotator is None else max(0.0, annotator.rater_to_item) / annotator.per_output
     # The correlation with the score itself is smaller than that with its noise-free mean by sqrt(1 + g).
-    noise_free = float(noise_free_correlation(found.value, g)) if np.isfinite(g) else float("nan")
+    noise_free = float(noise_free_correlation(estimate.value, g)) if np.isfinite(g) else float("nan")
     efficiency = float(data_efficiency(0.0 if np.isnan(noise_free) else noise_free, g))
     return ControlValue(
         human=human,
         data=campaign.name,
         metric=metric,
-        correlation=found.value,
+        correlation=estimate.value,
         noise_free=noise_free,
-        efficiency=float("nan") if np.isnan(found.value) else efficiency,
+        efficiency=float("nan") if np.isnan(estimate.value) else efficiency,
         ceiling=float(efficiency_ceiling(g)),
-        systems=found.groups,
-        cells=campaign.coverage(at).cells,
+        systems=estimate.groups,
+        cells=campaign.coverage(index).cells,
     )
 
 
 def suggest_metrics(inputs: MetricInputs, seed: Seed = 0) -> tuple[tuple[Suggestion, ...], tuple[str, ...]]:
-    """Choose metrics to combine, by forward selection on items that taught nothing, in every campaign.
+    """Choose metrics to combine in each campaign, by cross-fitted forward selection.
 
     Returns:
         The steps, the last one perhaps not worth it; and notes on metrics that were too sparse to be tried, and on
@@ -218,32 +218,32 @@ def suggest_metrics(inputs: MetricInputs, seed: Seed = 0) -> tuple[tuple[Suggest
     notes: list[str] = []
     for campaign, child in zip(inputs.campaigns, spawn_seeds(seed, len(inputs.campaigns)), strict=True):
         cells = np.isfinite(campaign.metrics).sum(axis=(1, 2))
-        kept = np.flatnonzero(cells >= MIN_CELL_SHARE * cells.max())
-        sparse = [name for at, name in enumerate(inputs.metrics) if at not in kept]
+        candidates = np.flatnonzero(cells >= MIN_CELL_SHARE * cells.max())
+        sparse = [name for index, name in enumerate(inputs.metrics) if index not in candidates]
         if sparse:
             notes.append(f"{campaign.name}: too few cells to be combined with the others: {quoted(sparse)}")
         try:
-            found = forward_selection(campaign.metrics[kept], campaign.human, seed=child)
+            selection = forward_selection(campaign.metrics[candidates], campaign.human, seed=child)
         except (DataError, OptionError) as error:
             notes.append(f"{campaign.name}: no set of metrics is suggested: {error}")
             continue
-        rows += _list_steps(inputs, campaign, [inputs.metrics[at] for at in kept], found)
+        rows += _list_steps(inputs, campaign, [inputs.metrics[index] for index in candidates], selection)
     return tuple(rows), tuple(notes)
 
 
 def _list_steps(
-    inputs: MetricInputs, campaign: ScoredCampaign, names: list[str], found: ForwardSelection
+    inputs: MetricInputs, campaign: ScoredCampaign, names: list[str], selection: ForwardSelection
 ) -> list[Suggestion]:
-    tried: list[tuple[ForwardStep, bool]] = [(step, True) for step in found.steps]
-    if found.refused is not None:
-        tried.append((found.refused, False))
+    tried: list[tuple[ForwardStep, bool]] = [(step, True) for step in selection.steps]
+    if selection.refused is not None:
+        tried.append((selection.refused, False))
     return [
         Suggestion(
             human=inputs.human,
             data=campaign.name,
             step=number,
             metric=names[step.metric],
-            taken=taken,
+            taken=is_taken,
             alone=step.alone,
             correlation=step.rho,
             explained=step.r2,
@@ -251,7 +251,7 @@ def _list_steps(
             error=step.se,
             efficiency=1 / (1 - step.r2) if step.r2 < 1 else float("inf"),
         )
-        for number, (step, taken) in enumerate(tried, 1)
+        for number, (step, is_taken) in enumerate(tried, 1)
     ]
 
 
@@ -296,23 +296,25 @@ def compute_gaps(
     notes: list[str] = []
     for campaign in inputs.campaigns:
         mode = _collect_modes(campaign)
-        known = campaign.human[np.isfinite(campaign.human)]
-        ends = scale or (float(known.min()), float(known.max()))
+        finite = campaign.human[np.isfinite(campaign.human)]
+        ends = scale or (float(finite.min()), float(finite.max()))
         if ends[0] == ends[1] and scale is None:
             raise DataError(f"{campaign.name}: every human score is {ends[0]:g}, so the ends of the scale are unknown")
         if scale is None:
             notes.append(f"{campaign.name}: gap: the human scale is taken as {ends[0]:g} to {ends[1]:g}; give `scale`")
         human, likeliest = (_rescale(table, ends, "scale") for table in (campaign.human, mode))
-        for at, metric in enumerate(inputs.metrics):
+        for index, metric in enumerate(inputs.metrics):
             limits, guessed = (
-                (metric_scale, False) if metric_scale is not None else _guess_metric_scale(campaign.metrics[at])
+                (metric_scale, False) if metric_scale is not None else _guess_metric_scale(campaign.metrics[index])
             )
             if guessed:
                 notes.append(f"{campaign.name}: gap: '{metric}' is taken to go from {limits[0]:g} to {limits[1]:g}")
-            scored = _rescale(campaign.metrics[at], limits, "metric_scale")
-            places: list[tuple[list[int], str | None]] = [([at], system) for at, system in enumerate(campaign.systems)]
-            for place, system in [*places, (list(range(len(campaign.systems))), None)]:
-                mean, by_mode = (scored - human)[:, place], (scored - likeliest)[:, place]
+            scored = _rescale(campaign.metrics[index], limits, "metric_scale")
+            groups: list[tuple[list[int], str | None]] = [
+                ([index], system) for index, system in enumerate(campaign.systems)
+            ]
+            for columns, system in [*groups, (list(range(len(campaign.systems))), None)]:
+                mean, by_mode = (scored - human)[:, columns], (scored - likeliest)[:, columns]
                 rows.append(
                     Gap(
                         inputs.human,
@@ -335,33 +337,35 @@ def _rescale(table: FloatArray, ends: tuple[float, float], name: str) -> FloatAr
 
 
 def _guess_metric_scale(table: FloatArray) -> tuple[tuple[float, float], bool]:
-    """The scale of a metric, and whether it is just what was seen."""
-    known = table[np.isfinite(table)]
-    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    """Return the scale of a metric, and whether it is only its observed range."""
+    finite = table[np.isfinite(table)]
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
     for top in (1.0, 100.0):
-        if is_within(known, 0.0, top):
+        if is_within(finite, 0.0, top):
             return (0.0, top), False
     return (low, high if high > low else low + 1.0), True
 
 
 def _collect_modes(campaign: ScoredCampaign) -> FloatArray:
-    """The most frequent judgment of every output, on the scale of the human score; NaN without single judgments."""
+    """Return the most frequent judgment of each output on the scale of the human score; NaN without judgments."""
     try:
-        behind = find_score_judgments(campaign.data, campaign.human_name)
+        judgments = find_score_judgments(campaign.data, campaign.human_name)
     except DataError:
         return np.full(campaign.human.shape, np.nan)
-    per = behind.table.group_by("item", "system", maintain_order=True).agg(
+    modes_by_output = judgments.table.group_by("item", "system", maintain_order=True).agg(
         pl.col("value").mode().mean(), pl.col("value").mean().alias("mean")
     )
-    row, column = campaign.data.cell_index(per["item"], per["system"])
+    row, column = campaign.data.cell_index(modes_by_output["item"], modes_by_output["system"])
     modes = np.full((campaign.data.n_items, campaign.data.n_systems), np.nan)
     scores = campaign.data.score(campaign.human_name)[row, column]
-    shift = _nan_mean(scores - behind.slope * per["mean"].to_numpy())  # 0 where scores are the judgments' means
-    modes[row, column] = behind.slope * per["value"].to_numpy() + shift
+    shift = _nan_mean(
+        scores - judgments.slope * modes_by_output["mean"].to_numpy()
+    )  # 0 where scores are the judgments' means
+    modes[row, column] = judgments.slope * modes_by_output["value"].to_numpy() + shift
     columns = [campaign.data.systems.index(system) for system in campaign.systems]
     return np.where(np.isfinite(campaign.human), modes[campaign.rows][:, columns], np.nan)
 
 
 def _nan_mean(values: FloatArray) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else float("nan")
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else float("nan")

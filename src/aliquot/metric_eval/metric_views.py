@@ -12,7 +12,7 @@ from aliquot.core.view import Column, View
 from aliquot.metric_eval.correlations import LEVELS, Correlation
 
 if TYPE_CHECKING:
-    from aliquot.metric_eval.metrics import MetricReport
+    from aliquot.metric_eval.metric_report import MetricReport
 
 MAX_SIZES = 9
 """Points of a curve that are shown."""
@@ -33,7 +33,7 @@ def metric_views(report: MetricReport) -> tuple[View, ...]:
     for human in humans:
         heading = [View("human", intro=(f"against '{human}'",))] if len(humans) > 1 else []
         maker = _ViewMaker(report, human, is_detail=is_overview)
-        views += [*heading, *(maker.overview() if is_overview else ()), *maker.parts()]
+        views += [*heading, *(maker.view_overview() if is_overview else ()), *maker.view_parts()]
     if report.computed:
         views.append(_list_computed(report))
     return (*views, View("more", intro=(_MORE,))) if is_overview else tuple(views)
@@ -44,41 +44,43 @@ class _ViewMaker:
 
     def __init__(self, report: MetricReport, human: str, *, is_detail: bool) -> None:
         self.report, self.human, self.is_detail = report, human, is_detail
-        observed = {row.metric: row.observed for row in self.rows("decomposition") if row.kind == "metric"}
-        self._order = sorted(report.metrics, key=lambda name: _ascending(observed.get(name)))
+        observed = {row.metric: row.observed for row in self.select_rows("decomposition") if row.kind == "metric"}
+        self._order = sorted(report.metrics, key=lambda name: _make_ascending_key(observed.get(name)))
 
-    def overview(self) -> Iterator[View]:
+    def view_overview(self) -> Iterator[View]:
         """Yield what matters of all parts: error with its worth, correlations, what metrics save, annotators."""
-        yield from self.decomposition(overview=True)
-        yield from self.correlation_overview()
-        yield from self.suggested(detail=False)
-        yield from self.annotators(detail=False)
+        yield from self.view_decomposition(overview=True)
+        yield from self.view_correlation_overview()
+        yield from self.view_suggested(detail=False)
+        yield from self.view_annotators(detail=False)
 
-    def parts(self) -> Iterator[View]:
+    def view_parts(self) -> Iterator[View]:
         """Yield every part in full; parts without a row have no view."""
         for part in self.report.parts:
-            yield from getattr(self, part)()
+            yield from getattr(self, f"view_{part}")()
 
     # -- Rows ------------------------------------------------------------------------------------------------------
 
-    def rows(self, table: str, data: str | None = None) -> list[Any]:
+    def select_rows(self, table: str, data: str | None = None) -> list[Any]:
         """Return the rows of a table about this human score, of one set or all."""
         return [
             row for row in self.report.rows(table) if row.human == self.human and (data is None or row.data == data)
         ]
 
-    def by_metric(self, table: str, data: str | None = None, **values: str) -> dict[str, list[Any]]:
+    def group_by_metric(self, table: str, data: str | None = None, **values: str) -> dict[str, list[Any]]:
         """Return rows by metric, in the order shown; only those whose fields have these values."""
-        rows = [row for row in self.rows(table, data) if all(getattr(row, name) == values[name] for name in values)]
+        rows = [
+            row for row in self.select_rows(table, data) if all(getattr(row, name) == values[name] for name in values)
+        ]
         names = dict.fromkeys([*self._order, *(row.metric for row in rows)])
         groups = {name: [row for row in rows if row.metric == name] for name in names}
         return {name: group for name, group in groups.items() if group}
 
-    def sets(self, table: str) -> list[str]:
+    def list_sets(self, table: str) -> list[str]:
         """Return the names of the sets that a table has rows of."""
-        return list(dict.fromkeys(row.data for row in self.rows(table)))
+        return list(dict.fromkeys(row.data for row in self.select_rows(table)))
 
-    def view(
+    def make_view(
         self,
         table: str,
         rows: Sequence[Any],
@@ -90,7 +92,7 @@ class _ViewMaker:
         detail: bool | None = None,
     ) -> View:
         """Make a view named after its part; the title names the set where a table has several."""
-        if data is not None and len(self.sets(table)) > 1:
+        if data is not None and len(self.list_sets(table)) > 1:
             title = f"{data}: {title}"
         name = _PARTS_OF_TABLES.get(table, table)
         is_detail = self.is_detail if detail is None else detail
@@ -98,11 +100,11 @@ class _ViewMaker:
 
     # -- Who is better -----------------------------------------------------------------------------------------------
 
-    def decomposition(self, *, overview: bool = False) -> Iterator[View]:
-        rows = _predictors_first(self.rows("decomposition"))
+    def view_decomposition(self, *, overview: bool = False) -> Iterator[View]:
+        rows = _predictors_first(self.select_rows("decomposition"))
         if not rows:
             return
-        worth = {row.metric: row for row in self.rows("breakeven")} if overview else {}
+        worth = {row.metric: row for row in self.select_rows("breakeven")} if overview else {}
         paired = any(row.covariance for row in rows)
         parts = ["observed", "noise", "bias", "variance", *(["covariance"] if paired else [])]
         ranks = {"observed": 0, "noise": 3, "bias": 0, "variance": 2, "covariance": 4}
@@ -118,10 +120,10 @@ class _ViewMaker:
         if not overview:
             columns += [Column(name, kind="count", rank=7) for name in ("items", "systems", "cells")]
         title = "who is better: how often a metric and people disagree on a pair of systems"
-        yield self.view("decomposition", rows, columns, title, caption, detail=self.is_detail and not overview)
+        yield self.make_view("decomposition", rows, columns, title, caption, detail=self.is_detail and not overview)
 
-    def breakeven(self) -> Iterator[View]:
-        rows = sorted(self.rows("breakeven"), key=lambda row: _ascending(row.bias))
+    def view_breakeven(self) -> Iterator[View]:
+        rows = sorted(self.select_rows("breakeven"), key=lambda row: _make_ascending_key(row.bias))
         if not rows:
             return
         counted, unit = f"{rows[0].unit}s", _UNITS[rows[0].unit]
@@ -139,18 +141,18 @@ class _ViewMaker:
             Column("pairs", kind="count", rank=4),
         )
         caption = "intervals over systems" + ("; perfect: of an annotator without noise" if perfect else "")
-        yield self.view(
+        yield self.make_view(
             "breakeven", rows, columns, f"{unit} per system at which people err as often as the metric", caption
         )
-        points = _spread(self.rows("curves"))
+        points = _spread_evenly(self.select_rows("curves"))
         curves = [("people", {str(point.judgments): point.people for point in points})]
         if perfect:
             curves.append(("the perfect annotator", {str(point.judgments): point.perfect for point in points}))
         sizes = [str(point.judgments) for point in points]
         columns = (Column("error of", lambda row: row[0], "name"), *_curve_columns(sizes))
-        yield self.view("curves", curves, columns, f"error against {unit} per system")
+        yield self.make_view("curves", curves, columns, f"error against {unit} per system")
 
-    def squared_error(self) -> Iterator[View]:
+    def view_squared_error(self) -> Iterator[View]:
         names = {"observed": 0, "noise": 3, "bias": 0, "variance": 2, "factor": 1}
         columns = [_NAME, *(Column(name, rank=rank) for name, rank in names.items())]
         columns.append(Column("pairs", kind="count", rank=4))
@@ -158,16 +160,16 @@ class _ViewMaker:
             "observed = noise + squared bias + variance, in squared points of the human score; factor: points "
             "that one of the metric is worth"
         )
-        for data in self.sets("squared_error"):
-            rows = _predictors_first(self.rows("squared_error", data))
+        for data in self.list_sets("squared_error"):
+            rows = _predictors_first(self.select_rows("squared_error", data))
             title = "squared error of a metric's difference of two systems"
-            yield self.view("squared_error", rows, columns, title, caption, data=data)
+            yield self.make_view("squared_error", rows, columns, title, caption, data=data)
 
-    def annotators(self, *, detail: bool | None = None) -> Iterator[View]:
+    def view_annotators(self, *, detail: bool | None = None) -> Iterator[View]:
         def ratio_interval(row: Any) -> str:
             return "" if math.isnan(row.low) else f"{_format_ratio(row.low)} to {_format_ratio(row.high)}"
 
-        rows = self.rows("annotators")
+        rows = self.select_rows("annotators")
         columns = (
             Column("data", lambda row: f"{row.data} ({row.source})", "name"),
             Column("people", "annotators", "count", rank=4),
@@ -185,18 +187,18 @@ class _ViewMaker:
         )
         title = "the perfect annotator: how many judgments one without noise would be worth"
         if rows:
-            yield self.view("annotators", rows, columns, title, caption, detail=detail)
+            yield self.make_view("annotators", rows, columns, title, caption, detail=detail)
 
-    def convergence(self) -> Iterator[View]:
-        for data in self.sets("convergence"):
-            groups = self.by_metric("convergence", data)
+    def view_convergence(self) -> Iterator[View]:
+        for data in self.list_sets("convergence"):
+            groups = self.group_by_metric("convergence", data)
             title = "agreement of a metric on so many items with itself on all"
-            yield self.view("convergence", *_curve_table(groups, "items", "agreement"), title, data=data)
+            yield self.make_view("convergence", *_curve_table(groups, "items", "agreement"), title, data=data)
 
-    def cooccurrence(self) -> Iterator[View]:
+    def view_cooccurrence(self) -> Iterator[View]:
         rows = [
             {"metric": metric} | {f"{row.verdict} {name}": getattr(row, name) for row in group for name in _FINDINGS}
-            for metric, group in self.by_metric("cooccurrence").items()
+            for metric, group in self.group_by_metric("cooccurrence").items()
         ]
         columns = [_NAME]
         for verdict, labels in (("better", ("same", "undecided", "opposite")), ("undecided", _UNDECIDED)):
@@ -208,11 +210,11 @@ class _ViewMaker:
         )
         title = "pairs of systems by people's and the metric's significant differences"
         if rows:
-            yield self.view("cooccurrence", rows, columns, title, caption)
+            yield self.make_view("cooccurrence", rows, columns, title, caption)
 
     # -- What metrics save -------------------------------------------------------------------------------------------
 
-    def value(self) -> Iterator[View]:
+    def view_value(self) -> Iterator[View]:
         columns = (
             _NAME,
             Column("correlation", places=3, rank=1),
@@ -222,13 +224,13 @@ class _ViewMaker:
             Column("systems", kind="count", rank=4),
             Column("cells", kind="count", rank=4),
         )
-        for data in self.sets("value"):
-            rows = sorted(self.rows("value", data), key=lambda row: _descending(row.efficiency))
+        for data in self.list_sets("value"):
+            rows = sorted(self.select_rows("value", data), key=lambda row: _make_descending_key(row.efficiency))
             title = "as control variate: n judgments with the metric are worth efficiency x n without"
-            yield self.view("value", rows, columns, title, data=data)
-        yield from self.suggested()
+            yield self.make_view("value", rows, columns, title, data=data)
+        yield from self.view_suggested()
 
-    def suggested(self, *, detail: bool | None = None) -> Iterator[View]:
+    def view_suggested(self, *, detail: bool | None = None) -> Iterator[View]:
         columns = (
             Column("metric", lambda row: row.metric if row.taken else f"({row.metric}: not worth it)", "name"),
             Column("alone", places=3, rank=2),
@@ -239,30 +241,30 @@ class _ViewMaker:
             Column("efficiency", places=2),
         )
         caption = "chosen one by one, on items that the slopes have not seen"
-        for data in self.sets("suggested"):
-            rows = self.rows("suggested", data)
+        for data in self.list_sets("suggested"):
+            rows = self.select_rows("suggested", data)
             title = "metrics to combine as control variates"
-            yield self.view("suggested", rows, columns, title, caption, data=data, detail=detail)
+            yield self.make_view("suggested", rows, columns, title, caption, data=data, detail=detail)
 
-    def gap(self) -> Iterator[View]:
+    def view_gap(self) -> Iterator[View]:
         columns = (_NAME, Column("mean", places=3), Column("mode", places=3), Column("outputs", kind="count", rank=1))
         caption = (
             "metric - people on scales from 0 to 1, over outputs; above 0: the metric is too kind; mode: of "
             "the most frequent judgments"
         )
-        for data in self.sets("gap"):
-            rows = [row for group in self.by_metric("gap", data).values() for row in group if row.system is None]
-            yield self.view("gap", rows, columns, "gap between metric and people", caption, data=data)
+        for data in self.list_sets("gap"):
+            rows = [row for group in self.group_by_metric("gap", data).values() for row in group if row.system is None]
+            yield self.make_view("gap", rows, columns, "gap between metric and people", caption, data=data)
 
     # -- Correlations ------------------------------------------------------------------------------------------------
 
-    def correlation_overview(self) -> Iterator[View]:
-        tests = list(dict.fromkeys(row.test for row in self.rows("clusters")))[:2]
-        for data in self.sets("correlations"):
-            clusters = {(row.test, row.metric): row.cluster for row in self.rows("clusters", data)}
-            saved = {row.metric: row.efficiency for row in self.rows("value", data)}
+    def view_correlation_overview(self) -> Iterator[View]:
+        tests = list(dict.fromkeys(row.test for row in self.select_rows("clusters")))[:2]
+        for data in self.list_sets("correlations"):
+            clusters = {(row.test, row.metric): row.cluster for row in self.select_rows("clusters", data)}
+            saved = {row.metric: row.efficiency for row in self.select_rows("value", data)}
             rows = []
-            for metric, group in self.by_metric("correlations", data).items():
+            for metric, group in self.group_by_metric("correlations", data).items():
                 first = {(row.level, row.measure): row.value for row in reversed(group)}  # of several tie policies
                 row = {"metric": metric, "saves": saved.get(metric)} | {name: first[_MAIN[name]] for name in _MAIN}
                 rows.append(row | {test: str(clusters.get((test, metric), "-")) for test in tests})
@@ -275,12 +277,12 @@ class _ViewMaker:
             caption = _MAIN_CAPTION + ("; saves: n judgments with the metric are worth so many n" if saved else "")
             caption += "; #: cluster of metrics not told apart" if tests else ""
             title = "does the metric move with people"
-            yield self.view("correlations", rows, columns, title, caption, data=data, detail=False)
+            yield self.make_view("correlations", rows, columns, title, caption, data=data, detail=False)
 
-    def correlations(self) -> Iterator[View]:
-        for data in self.sets("correlations"):
+    def view_correlations(self) -> Iterator[View]:
+        for data in self.list_sets("correlations"):
             for level in LEVELS:
-                groups = self.by_metric("correlations", data, level=level)
+                groups = self.group_by_metric("correlations", data, level=level)
                 rows = [
                     {"metric": name} | {_name_measure(row): row.value for row in group}
                     for name, group in groups.items()
@@ -288,9 +290,9 @@ class _ViewMaker:
                 names = [_name_measure(row) for row in next(iter(groups.values()))]
                 columns = [_NAME, *(Column(name, places=3, rank=rank) for rank, name in enumerate(names))]
                 caption = _KENDALL_LIKE if level == "within_item" else ""
-                yield self.view("correlations", rows, columns, f"correlations: {level}", caption, data=data)
+                yield self.make_view("correlations", rows, columns, f"correlations: {level}", caption, data=data)
 
-    def by_system(self) -> Iterator[View]:
+    def view_by_system(self) -> Iterator[View]:
         columns = (
             _NAME,
             Column("system", kind="name"),
@@ -299,23 +301,23 @@ class _ViewMaker:
             Column("Spearman", "spearman", places=3, rank=2),
             Column("tau-b", "kendall_b", places=3, rank=3),
         )
-        for data in self.sets("by_system"):
+        for data in self.list_sets("by_system"):
             rows: dict[tuple[str, str], dict[str, Any]] = {}
-            for row in (row for group in self.by_metric("by_system", data).values() for row in group):
+            for row in (row for group in self.group_by_metric("by_system", data).values() for row in group):
                 values = rows.setdefault((row.metric, row.system), {"metric": row.metric, "system": row.system})
                 values |= {row.measure: row.value} | ({"low": row.low, "high": row.high} if "low" not in values else {})
             title = "correlations over the outputs of each system, with intervals of Pearson's"
-            yield replace(self.view("by_system", list(rows.values()), columns, title, data=data), section="metric")
+            yield replace(self.make_view("by_system", list(rows.values()), columns, title, data=data), section="metric")
 
-    def extremes(self) -> Iterator[View]:
-        for data in self.sets("extremes"):
-            for measure in dict.fromkeys(row.measure for row in self.rows("extremes", data)):
-                groups = self.by_metric("extremes", data, measure=measure)
+    def view_extremes(self) -> Iterator[View]:
+        for data in self.list_sets("extremes"):
+            for measure in dict.fromkeys(row.measure for row in self.select_rows("extremes", data)):
+                groups = self.group_by_metric("extremes", data, measure=measure)
                 for side, word in (("top", "best"), ("last", "worst")):
                     title = f"{measure} on the N {word} systems"
-                    yield self.view("extremes", *_curve_table(groups, "systems", side), title, data=data)
+                    yield self.make_view("extremes", *_curve_table(groups, "systems", side), title, data=data)
 
-    def leave_one_out(self) -> Iterator[View]:
+    def view_leave_one_out(self) -> Iterator[View]:
         columns = (
             _NAME,
             Column("all", "value", places=3),
@@ -324,29 +326,29 @@ class _ViewMaker:
             Column("highest", "high", places=3, rank=1),
             Column("without", lambda row: row.high_without or "-", "text", rank=1),
         )
-        for data in self.sets("leave_one_out"):
-            for measure in dict.fromkeys(row.measure for row in self.rows("leave_one_out", data)):
-                groups = self.by_metric("leave_one_out", data, measure=measure)
+        for data in self.list_sets("leave_one_out"):
+            for measure in dict.fromkeys(row.measure for row in self.select_rows("leave_one_out", data)):
+                groups = self.group_by_metric("leave_one_out", data, measure=measure)
                 rows = [row for group in groups.values() for row in group]
-                yield self.view("leave_one_out", rows, columns, f"{measure} without one system", data=data)
+                yield self.make_view("leave_one_out", rows, columns, f"{measure} without one system", data=data)
 
-    def tests(self) -> Iterator[View]:
+    def view_tests(self) -> Iterator[View]:
         columns = (
             _NAME,
             Column("value", places=3),
             Column("cluster", kind="count"),
             Column("better than", "better_than", "count", rank=1),
         )
-        for data in self.sets("clusters"):
-            for test in dict.fromkeys(row.test for row in self.rows("clusters", data)):
-                rows = [row for row in self.rows("clusters", data) if row.test == test]
-                rows.sort(key=lambda row: (row.cluster, _descending(row.value)))
+        for data in self.list_sets("clusters"):
+            for test in dict.fromkeys(row.test for row in self.select_rows("clusters", data)):
+                rows = [row for row in self.select_rows("clusters", data) if row.test == test]
+                rows.sort(key=lambda row: (row.cluster, _make_descending_key(row.value)))
                 first = rows[0]
                 caption = (
                     f"on the cells that all metrics have: {first.items} items, {first.systems} systems, {first.cells} "
                     f"cells; {first.permutations} permutations; the table tests has the p-values of all pairs"
                 )
-                yield self.view("clusters", rows, columns, f"metrics not told apart by {test}", caption, data=data)
+                yield self.make_view("clusters", rows, columns, f"metrics not told apart by {test}", caption, data=data)
 
 
 def _list_computed(report: MetricReport) -> View:
@@ -399,25 +401,27 @@ def _name_measure(row: Correlation) -> str:
     return _SHORT[row.measure]
 
 
-def _ascending(value: float | None) -> float:
+def _make_ascending_key(value: float | None) -> float:
     """Return a sorting key that puts undefined values last."""
     return math.inf if value is None or math.isnan(value) else value
 
 
-def _descending(value: float) -> float:
+def _make_descending_key(value: float) -> float:
     """Return a sorting key from large to small that puts undefined values last."""
     return math.inf if math.isnan(value) else -value
 
 
 def _predictors_first(rows: Sequence[Any]) -> list[Any]:
     """Sort metrics by their observed error, after the optimal predictor and people."""
-    return sorted(rows, key=lambda row: (row.kind == "metric", _ascending(row.observed) if row.kind == "metric" else 0))
+    return sorted(
+        rows, key=lambda row: (row.kind == "metric", _make_ascending_key(row.observed) if row.kind == "metric" else 0)
+    )
 
 
-def _spread(rows: Sequence[Any], count: int = MAX_SIZES) -> list[Any]:
+def _spread_evenly(rows: Sequence[Any], count: int = MAX_SIZES) -> list[Any]:
     """Return at most `count` rows, the first and the last among them, about evenly spread.
 
-    >>> _spread(range(20), 4)
+    >>> _spread_evenly(range(20), 4)
     [0, 6, 13, 19]
     """
     if len(rows) <= count:
@@ -429,7 +433,7 @@ def _curve_table(
     groups: dict[str, list[Any]], label: str, value: str
 ) -> tuple[list[tuple[str, dict[str, Any]]], list[Column]]:
     """Return rows and columns of a table with a metric in each row and a column for each of some labels."""
-    labels = [str(getattr(row, label)) for row in _spread(next(iter(groups.values())))]
+    labels = [str(getattr(row, label)) for row in _spread_evenly(next(iter(groups.values())))]
     rows = [(name, {str(getattr(row, label)): getattr(row, value) for row in g}) for name, g in groups.items()]
     return rows, [Column("metric", lambda row: row[0], "name"), *_curve_columns(labels)]
 

@@ -8,61 +8,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, get_args
-
-import polars as pl
+from typing import Any, get_args
 
 from aliquot.core.conventions import require_squarable
 from aliquot.core.evalset import EvalSet
 from aliquot.core.memory import limit_draws, require_pair_memory
 from aliquot.core.progress import ProgressLike
 from aliquot.core.registry import split_names
-from aliquot.core.result import Result, frame_of, make_signature
-from aliquot.core.view import View
+from aliquot.core.result import make_signature
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.metric_eval.corpus import add_corpus_metrics
 from aliquot.metric_eval.correlations import (
-    Correlation,
-    ExtremeSystems,
-    LeftOutSystem,
-    SystemCorrelation,
     correlate_by_system,
     correlate_extremes,
     correlate_metrics,
     leave_systems_out,
 )
+from aliquot.metric_eval.metric_break_even import choose_unit, collect_finite_ratios, compute_break_even
 from aliquot.metric_eval.metric_errors import (
-    ErrorCurvePoint,
-    ErrorParts,
-    MetricConvergence,
-    SignificanceCounts,
-    SquaredError,
-    Worth,
-    choose_unit,
-    collect_finite_ratios,
-    compute_break_even,
     compute_convergence,
     count_cooccurrences,
     decompose_errors,
     decompose_squared_errors,
     draw_signs,
-    write_verdict,
 )
 from aliquot.metric_eval.metric_inputs import MetricInputs, build_inputs
+from aliquot.metric_eval.metric_report import PARTS, TABLES, MetricReport, Part
 from aliquot.metric_eval.metric_value import (
-    ControlValue,
-    Gap,
     PerfectAnnotator,
-    Suggestion,
     compute_control_values,
     compute_gaps,
     estimate_perfect_annotator,
     suggest_metrics,
 )
-from aliquot.metric_eval.metric_views import metric_views
-from aliquot.metric_eval.significance import DEFAULT_TESTS, TESTS, MetricCluster, MetricPair, compare_metric_pairs
-from aliquot.metric_eval.surface import SurfaceScore, parse_compute, surface
+from aliquot.metric_eval.significance import DEFAULT_TESTS, TESTS, compare_metric_pairs
+from aliquot.metric_eval.surface import parse_compute, surface
 from aliquot.stats.arrays import Seed
 from aliquot.stats.bias_variance import PairSigns
 from aliquot.stats.break_even import BreakEvenUnit
@@ -71,111 +52,7 @@ from aliquot.stats.metric_tests import SwapUnit
 from aliquot.stats.resampling import spawn_seeds
 from aliquot.validation import at_least, between, one_of
 
-Part = Literal[
-    "decomposition",
-    "breakeven",
-    "annotators",
-    "convergence",
-    "cooccurrence",
-    "value",
-    "correlations",
-    "extremes",
-    "leave_one_out",
-    "tests",
-    "squared_error",
-    "by_system",
-    "gap",
-]
-PARTS: tuple[Part, ...] = get_args(Part)
-"""The parts of a report. New ones come last: the seed of a part depends on its place."""
-TABLES: dict[str, type] = {
-    "decomposition": ErrorParts,
-    "breakeven": Worth,
-    "curves": ErrorCurvePoint,
-    "squared_error": SquaredError,
-    "annotators": PerfectAnnotator,
-    "convergence": MetricConvergence,
-    "cooccurrence": SignificanceCounts,
-    "value": ControlValue,
-    "suggested": Suggestion,
-    "correlations": Correlation,
-    "extremes": ExtremeSystems,
-    "leave_one_out": LeftOutSystem,
-    "tests": MetricPair,
-    "clusters": MetricCluster,
-    "by_system": SystemCorrelation,
-    "gap": Gap,
-    "computed": SurfaceScore,
-}
-"""The tables of a report and what their rows are."""
 MAX_CURVE_TRIALS = 1000  # of convergence and co-occurrence, as in the paper
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class MetricReport(Result):
-    """Result of `metrics`; a table is empty where its part was not asked for or cannot be computed (see `notes`)."""
-
-    decomposition: tuple[ErrorParts, ...] = ()  # each metric's pairwise error: observed = noise + bias + variance
-    breakeven: tuple[Worth, ...] = ()  # how many judgments each metric is worth
-    curves: tuple[
-        ErrorCurvePoint, ...
-    ] = ()  # error of people and of the perfect annotator against judgments per system
-    squared_error: tuple[SquaredError, ...] = ()  # mean squared error of differences: noise + bias + variance
-    annotators: tuple[PerfectAnnotator, ...] = ()  # variance components and efficiency ratio of judgments
-    convergence: tuple[MetricConvergence, ...] = ()  # agreement of a metric on some items with the same metric on all
-    cooccurrence: tuple[SignificanceCounts, ...] = ()  # where people and a metric find significant differences
-    value: tuple[ControlValue, ...] = ()  # what each metric saves as a control variate
-    suggested: tuple[Suggestion, ...] = ()  # which metrics to combine
-    correlations: tuple[Correlation, ...] = ()  # at every level, with tie policies
-    extremes: tuple[ExtremeSystems, ...] = ()  # the same on the best and the worst systems only
-    leave_one_out: tuple[LeftOutSystem, ...] = ()  # the same without each system in turn
-    tests: tuple[MetricPair, ...] = ()  # pairs of metrics, and whether one is better
-    clusters: tuple[MetricCluster, ...] = ()  # metrics that are not told apart
-    by_system: tuple[SystemCorrelation, ...] = ()  # sentence-level correlations of each system by itself
-    gap: tuple[Gap, ...] = ()  # how much more generous than people a metric is
-    computed: tuple[SurfaceScore, ...] = ()  # surface metrics that were computed, with sacrebleu's signatures
-    parts: tuple[str, ...] = ()  # the parts that were asked for
-    humans: tuple[str, ...] = ()  # the human scores
-    metrics: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # what a reader should know
-    signature: str = ""  # the line that reproduces it
-
-    def __repr__(self) -> str:
-        return f"MetricReport({len(self.metrics)} metrics against {', '.join(self.humans)}; {', '.join(self.parts)})"
-
-    @property
-    def verdict(self) -> str:
-        """Return whether a metric can replace people, in one or two sentences for each human score."""
-        return write_verdict(self.breakeven, asked="breakeven" in self.parts)
-
-    def rows(self, table: str) -> tuple[Any, ...]:
-        """Return the rows of a table, by name."""
-        if table not in TABLES:
-            raise unknown_name("table", table, TABLES)
-        rows: tuple[Any, ...] = getattr(self, table)
-        return rows
-
-    @property
-    def has_all_parts(self) -> bool:
-        """Return whether every part was asked for."""
-        return self.parts == PARTS
-
-    @property
-    def human_labels(self) -> list[str]:
-        """Return the human scores as rows name them: all names where pooled sets have different ones."""
-        return list(dict.fromkeys(row.human for name in TABLES if name != "computed" for row in self.rows(name)))
-
-    def views(self) -> tuple[View, ...]:
-        """Return an overview of a report with all parts, whose parts are details; else every part in full."""
-        return metric_views(self)
-
-    def to_frame(self, table: str = "decomposition") -> pl.DataFrame:
-        """Return one of the tables; undefined numbers are null, and a break-even that is never reached is infinite."""
-        return frame_of(self.rows(table), TABLES[table]).with_columns(pl.col(pl.Float64).fill_nan(None))
-
-    def document(self) -> dict[str, Any]:
-        """Return the content of the JSON document."""
-        return self.fields_without()
 
 
 @dataclass(frozen=True)
@@ -338,8 +215,8 @@ def metrics(
         trials=trials,
         paired="yes" if paired else None,
         unit=unit,
-        corpus=_join(corpus),
-        compute=_join(compute),
+        corpus=_join_texts(corpus),
+        compute=_join_texts(compute),
         common="yes" if common else None,
         tests=",".join(options.tests) if "tests" in options.parts else None,
         permutations=permutations if "tests" in options.parts else None,
@@ -385,14 +262,14 @@ def _list_metrics(metrics: str | Sequence[str], sets: Sequence[EvalSet]) -> list
     return split_names(metrics)
 
 
-def _join(texts: str | Sequence[str] | None) -> str | None:
+def _join_texts(texts: str | Sequence[str] | None) -> str | None:
     return texts if texts is None or isinstance(texts, str) else ",".join(texts)
 
 
 class _ReportBuilder:
     """The parts of one human score, which share the bootstrap of signs and the perfect annotator.
 
-    Every part is a method of its name that adds rows to `tables`.
+    Every part has a method `add_<part>` that adds rows to `tables`.
     """
 
     def __init__(
@@ -406,7 +283,7 @@ class _ReportBuilder:
         failures = []
         for part in self.options.parts:
             try:
-                getattr(self, part)()
+                getattr(self, f"add_{part}")()
             except DataError as error:
                 failures.append(str(error))
                 if part != "annotators":  # a note says already that there is no perfect annotator
@@ -448,12 +325,12 @@ class _ReportBuilder:
     def _known_annotators(self) -> list[PerfectAnnotator]:
         return [result for result in self._perfect if isinstance(result, PerfectAnnotator)]
 
-    def decomposition(self) -> None:
+    def add_decomposition(self) -> None:
         signs = self._signs
         rows = decompose_errors(self.inputs, signs, self.seeds["decomposition"])
         self.tables["decomposition"] += rows
 
-    def breakeven(self) -> None:
+    def add_breakeven(self) -> None:
         signs, options = self._signs, self.options
         annotators = self._known_annotators
         perfect = annotators if len(annotators) == len(self.inputs.campaigns) else None
@@ -482,55 +359,55 @@ class _ReportBuilder:
                 if row.per_output > 1.05
             ]
 
-    def squared_error(self) -> None:
+    def add_squared_error(self) -> None:
         self.tables["squared_error"] += decompose_squared_errors(self.inputs)
 
-    def annotators(self) -> None:
+    def add_annotators(self) -> None:
         self.tables["annotators"] += self._known_annotators
         if not self._known_annotators:
             raise DataError("; ".join(str(error) for error in self._perfect))
 
-    def convergence(self) -> None:
+    def add_convergence(self) -> None:
         trials = min(self.options.trials, MAX_CURVE_TRIALS)
         self.tables["convergence"] += compute_convergence(self.inputs, trials, self.seeds["convergence"])
 
-    def cooccurrence(self) -> None:
+    def add_cooccurrence(self) -> None:
         trials, alpha = min(self.options.trials, MAX_CURVE_TRIALS), self.options.alpha
         rows = count_cooccurrences(self.inputs, trials, alpha=alpha, seed=self.seeds["cooccurrence"])
         self.tables["cooccurrence"] += rows
 
-    def value(self) -> None:
+    def add_value(self) -> None:
         perfect = [row if isinstance(row, PerfectAnnotator) else None for row in self._perfect]
         self.tables["value"] += compute_control_values(self.inputs, perfect)
         rows, notes = suggest_metrics(self.inputs, self.seeds["value"])
         self.tables["suggested"] += rows
         self.notes += notes
 
-    def correlations(self) -> None:
+    def add_correlations(self) -> None:
         rows = correlate_metrics(self.inputs, self.options.level)
         self.tables["correlations"] += rows
-        most = max((row.undefined for row in rows if row.level == "within_item"), default=0)
-        if most:
+        max_undefined = max((row.undefined for row in rows if row.level == "within_item"), default=0)
+        if max_undefined:
             self.notes.append(
-                f"within items: up to {most} items have constant scores and no correlation; they are "
+                f"within items: up to {max_undefined} items have constant scores and no correlation; they are "
                 "left out (see 'undefined')"
             )
 
-    def by_system(self) -> None:
+    def add_by_system(self) -> None:
         self.tables["by_system"] += correlate_by_system(self.inputs, self.options.level)
 
-    def gap(self) -> None:
+    def add_gap(self) -> None:
         rows, notes = compute_gaps(self.inputs, self.options.scale, self.options.metric_scale)
         self.tables["gap"] += rows
         self.notes += notes if self.options.parts != PARTS else ()
 
-    def extremes(self) -> None:
+    def add_extremes(self) -> None:
         self.tables["extremes"] += correlate_extremes(self.inputs)
 
-    def leave_one_out(self) -> None:
+    def add_leave_one_out(self) -> None:
         self.tables["leave_one_out"] += leave_systems_out(self.inputs)
 
-    def tests(self) -> None:
+    def add_tests(self) -> None:
         options = self.options
         pairs, clusters = compare_metric_pairs(
             self.inputs,

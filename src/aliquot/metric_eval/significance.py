@@ -115,31 +115,31 @@ def compare_metric_pairs(
     pairs: list[MetricPair] = []
     clusters: list[MetricCluster] = []
     for campaign, child in zip(inputs.campaigns, spawn_seeds(seed, len(inputs.campaigns)), strict=True):
-        there, stack, human = _keep_common_cells(inputs, campaign)
+        names, stack, human = _keep_common_cells(inputs, campaign)
         for test in tests:
             if np.isfinite(human).any(axis=0).sum() < 2 and not test.startswith(_SINGLE_SYSTEM_LEVELS):
                 raise DataError(
                     f"{campaign.name}: people and all metrics have scores of one system only; the test "
                     f"'{test}' needs two"
                 )
-            found = _run_test(test, stack, human, permutations, swap, child)
+            results = _run_test(test, stack, human, permutations, swap, child)
             label = (inputs.human, campaign.name, test)
-            pairs += _list_pairs(label, there, found)
-            clusters += _list_clusters(label, there, found, human, alpha)
+            pairs += _list_pairs(label, names, results)
+            clusters += _list_clusters(label, names, results, human, alpha)
     return tuple(pairs), tuple(clusters)
 
 
 def _keep_common_cells(inputs: MetricInputs, campaign: ScoredCampaign) -> tuple[list[str], FloatArray, FloatArray]:
-    """The metrics that a campaign has, and their and people's scores on the cells that all of them have."""
-    kept = [at for at in range(len(inputs.metrics)) if np.isfinite(campaign.metrics[at]).any()]
-    if len(kept) < 2:
+    """Return the metrics of a campaign, and the scores of metrics and people on their common cells."""
+    indices = [index for index in range(len(inputs.metrics)) if np.isfinite(campaign.metrics[index]).any()]
+    if len(indices) < 2:
         raise DataError(f"{campaign.name}: fewer than two metrics have scores; two are needed to compare metrics")
-    stack = campaign.metrics[kept]
+    stack = campaign.metrics[indices]
     missing = np.isnan(stack).any(axis=0)
     if missing.all():
         raise DataError(f"{campaign.name}: no output has a score of every metric; name fewer in `metrics`")
     blank = np.where(missing, np.nan, 0.0)
-    return [inputs.metrics[at] for at in kept], stack + blank, campaign.human + blank
+    return [inputs.metrics[index] for index in indices], stack + blank, campaign.human + blank
 
 
 def _run_test(
@@ -151,37 +151,39 @@ def _run_test(
     if test == "acc_eq":
         # Where no item has a pair there is no threshold, and nothing that it would change.
         thresholds = [float(np.nan_to_num(tie_accuracy(metric, human).epsilon)) for metric in stack]
-        values = [item_tie_accuracies(stack[at], human, epsilon) for at, epsilon in enumerate(thresholds)]
+        values = [item_tie_accuracies(stack[index], human, epsilon) for index, epsilon in enumerate(thresholds)]
     else:
         values = [item_kendall_like(metric, human) for metric in stack]
     return compare_item_values(np.column_stack(values), permutations, seed)
 
 
-def _list_pairs(label: tuple[str, str, str], metrics: list[str], found: MetricTests) -> list[MetricPair]:
+def _list_pairs(label: tuple[str, str, str], metrics: list[str], results: MetricTests) -> list[MetricPair]:
     rows = []
-    for one in range(len(metrics)):
-        for other in range(one + 1, len(metrics)):
-            ahead, behind = (one, other) if not found.values[one] < found.values[other] else (other, one)
-            gap = float(found.values[ahead] - found.values[behind])
-            rows.append(MetricPair(*label, metrics[ahead], metrics[behind], gap, float(found.p[ahead, behind])))
+    for first in range(len(metrics)):
+        for second in range(first + 1, len(metrics)):
+            better, worse = (first, second) if not results.values[first] < results.values[second] else (second, first)
+            difference = float(results.values[better] - results.values[worse])
+            rows.append(
+                MetricPair(*label, metrics[better], metrics[worse], difference, float(results.p[better, worse]))
+            )
     return rows
 
 
 def _list_clusters(
-    label: tuple[str, str, str], metrics: list[str], found: MetricTests, human: FloatArray, alpha: float
+    label: tuple[str, str, str], metrics: list[str], results: MetricTests, human: FloatArray, alpha: float
 ) -> list[MetricCluster]:
-    numbers = metric_clusters(found, alpha)
+    numbers = metric_clusters(results, alpha)
     present = np.isfinite(human)
-    held = (int(present.any(axis=1).sum()), int(present.any(axis=0).sum()), int(present.sum()))
+    counts = (int(present.any(axis=1).sum()), int(present.any(axis=0).sum()), int(present.sum()))
     return [
         MetricCluster(
             *label,
             metric,
-            float(found.values[at]),
-            int(numbers[at]),
-            int((found.p[at] < alpha).sum()),
-            *held,
-            found.permutations,
+            float(results.values[index]),
+            int(numbers[index]),
+            int((results.p[index] < alpha).sum()),
+            *counts,
+            results.permutations,
         )
-        for at, metric in enumerate(metrics)
+        for index, metric in enumerate(metrics)
     ]

@@ -150,7 +150,7 @@ ReferenceChoice = Literal["first", "all"]
 
 @dataclass(frozen=True, eq=False)
 class Scorer:
-    """A sacrebleu metric with what surrounds it."""
+    """A sacrebleu metric with its references, tokeniser and cap."""
 
     metric: Any  # sacrebleu's
     references: ReferenceChoice  # the first reference, or all of an item
@@ -160,47 +160,49 @@ class Scorer:
 
     @property
     def signature(self) -> str:
-        """What sacrebleu says of its parameters, and what surrounds it."""
-        found = str(self.metric.get_signature())
+        """Signature of sacrebleu, with the own tokeniser and the cap."""
+        text = str(self.metric.get_signature())
         if self.references == "all":  # sacrebleu gives the number of the item it saw last
-            found = re.sub(r"^nrefs:[^|]*", "nrefs:all", found)
-        own = "" if self.tokenizer_name is None else f"|own_tok:{self.tokenizer_name}"
-        own += "" if np.isinf(self.cap) else f"|cap:{self.cap:g}"
-        return f"{found}{own}"
+            text = re.sub(r"^nrefs:[^|]*", "nrefs:all", text)
+        additions = "" if self.tokenizer_name is None else f"|own_tok:{self.tokenizer_name}"
+        additions += "" if np.isinf(self.cap) else f"|cap:{self.cap:g}"
+        return f"{text}{additions}"
 
-    def prepared(self, text: str) -> str:
-        """The text, as one's own tokeniser splits it."""
+    def tokenize(self, text: str) -> str:
+        """Return the text, split by the own tokeniser where there is one."""
         if self.tokenizer is None:
             return text
-        found = self.tokenizer(text)
-        return found if isinstance(found, str) else " ".join(found)
+        tokens = self.tokenizer(text)
+        return tokens if isinstance(tokens, str) else " ".join(tokens)
 
     def score(self, text: str, references: Sequence[str]) -> float:
         """Score one text."""
-        found = self.metric.sentence_score(self.prepared(text), [self.prepared(one) for one in references]).score
-        return min(float(found), self.cap)
+        value = self.metric.sentence_score(
+            self.tokenize(text), [self.tokenize(reference) for reference in references]
+        ).score
+        return min(float(value), self.cap)
 
 
 def _load_tokenizer(tokenizer: str | None, tokenizers: Mapping[str, Tokenizer]) -> tuple[Tokenizer | None, str | None]:
-    """The tokeniser of this name: of those given, or an importable function `package.module.function`."""
+    """Find a tokeniser by name, in `tokenizers` or as an importable `package.module.function`."""
     if tokenizer is None:
         return None, None
     if tokenizer in tokenizers:
         return tokenizers[tokenizer], tokenizer
     module, _, name = tokenizer.rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), name) if module else None
+        function = getattr(importlib.import_module(module), name) if module else None
     except ImportError as error:
         raise OptionError(
             f"tokenizer={tokenizer}: cannot be imported ({error}); give package.module.function"
         ) from None
     except AttributeError:
         raise OptionError(f"tokenizer={tokenizer}: the module '{module}' has no '{name}'") from None
-    if not callable(found):
+    if not callable(function):
         raise OptionError(
             f"tokenizer={tokenizer} is not a function; give package.module.function, or name it in tokenizers="
         )
-    return found, tokenizer
+    return function, tokenizer
 
 
 def _make_bleu(
@@ -220,8 +222,8 @@ def _make_bleu(
         raise unknown_name("tokeniser", tokenize, BLEU.TOKENIZERS, "give bleu:tokenize=NAME")
     if max_ngram_order < 1:
         raise OptionError(f"bleu: max_ngram_order={max_ngram_order}; choose at least 1")
-    own, name = _load_tokenizer(tokenizer, tokenizers)
-    if own is not None and tokenize is None:
+    function, name = _load_tokenizer(tokenizer, tokenizers)
+    if function is not None and tokenize is None:
         tokenize = "none"  # what is split already is not split again
     metric = BLEU(
         lowercase=lowercase,
@@ -233,7 +235,7 @@ def _make_bleu(
         effective_order=effective_order,
         trg_lang=trg_lang,
     )
-    return Scorer(metric, references, own, name)
+    return Scorer(metric, references, function, name)
 
 
 def _make_chrf(
@@ -318,27 +320,27 @@ def surface(
     data = as_evalset(data)
     metrics = [(spec, make_scorer(spec, tokenizers)) for spec in parse_compute(compute)]
     references = collect_references(data)
-    notes, found = [], []
+    notes, scores = [], []
     total, tell = len(metrics) * data.n_systems, resolve_progress(progress, "computing metrics")
-    for at, (spec, metric) in enumerate(metrics):
+    for metric_index, (spec, metric) in enumerate(metrics):
         if str(spec) in data.scores:
             notes.append(f"{data.name}: the score '{spec}' was there; it is computed anew")
         columns = []
-        used = references if metric.references == "all" else [one[:1] for one in references]
+        used = references if metric.references == "all" else [texts_of_item[:1] for texts_of_item in references]
         copies = _find_reference_copies(data, used)
         notes += [f"{data.name}: '{system}' is the reference itself, so it has no '{spec}'" for system in copies]
-        for place, system in enumerate(data.systems):
+        for system_index, system in enumerate(data.systems):
             texts = [None] * data.n_items if system in copies else list_outputs(data, system)
             columns.append(_score_system(spec, metric, texts, used, cache=cache))
             if tell is not None:
-                tell(at * data.n_systems + place + 1, total)
+                tell(metric_index * data.n_systems + system_index + 1, total)
         values = np.column_stack(columns)
         flipped = spec.name == "ter"
         if flipped:
             notes.append(f"{data.name}: '{spec}' counts errors and is flipped: higher is better, as for every score")
         data = data.with_score(str(spec), values, lower_is_better=flipped)
-        found.append(SurfaceScore(str(spec), metric.signature, flipped, int(np.isfinite(values).sum())))
-    return Surface(data, tuple(found), tuple(notes))
+        scores.append(SurfaceScore(str(spec), metric.signature, flipped, int(np.isfinite(values).sum())))
+    return Surface(data, tuple(scores), tuple(notes))
 
 
 def parse_compute(compute: str | Sequence[str]) -> list[Spec]:
@@ -347,46 +349,47 @@ def parse_compute(compute: str | Sequence[str]) -> list[Spec]:
     >>> [str(spec) for spec in parse_compute("bleu:tokenize=13a|zh,lowercase=yes,ter")]
     ['bleu:tokenize=13a,lowercase=yes', 'bleu:tokenize=zh,lowercase=yes', 'ter']
     """
-    typed = split_specs(compute) if isinstance(compute, str) else [str(one) for one in compute]
-    if not typed:
+    texts = split_specs(compute) if isinstance(compute, str) else [str(text) for text in compute]
+    if not texts:
         raise OptionError("nothing to compute is named; write for instance bleu,chrf:word_order=2")
-    specs = [each for text in typed for each in _expand_choices(parse_spec(text))]
-    for at, spec in enumerate(specs):
+    specs = [each for text in texts for each in _expand_choices(parse_spec(text))]
+    for index, spec in enumerate(specs):
         if spec.name not in _MAKERS:
             raise unknown_name("surface metric", spec.name, SURFACE_METRICS, "write for instance bleu:tokenize=zh")
-        if spec in specs[:at]:
+        if spec in specs[:index]:
             raise OptionError(f"'{spec}' is to be computed twice; name it once")
     return specs
 
 
 def _expand_choices(spec: Spec) -> Iterator[Spec]:
     choices = [
-        [(key, SpecText(one.strip())) for one in split_top_level(value, "|")] for key, value in spec.parameters.items()
+        [(key, SpecText(choice.strip())) for choice in split_top_level(value, "|")]
+        for key, value in spec.parameters.items()
     ]
     for chosen in itertools.product(*choices):
         yield Spec(spec.name.lower(), dict(chosen))
 
 
 def make_scorer(spec: Spec, tokenizers: Mapping[str, Tokenizer] | None = None) -> Scorer:
-    """The sacrebleu metric, ready to be asked for its signature."""
+    """Build the sacrebleu metric and try it on a text, so that missing tokenisers show."""
     maker = _MAKERS[spec.name]
-    known: dict[str, Parameter] = read_parameters(maker, ("tokenizers",))
-    given = bind_parameters(spec.name, known, spec.parameters)
+    parameters: dict[str, Parameter] = read_parameters(maker, ("tokenizers",))
+    arguments = bind_parameters(spec.name, parameters, spec.parameters)
     try:
         with silence_sacrebleu():
-            metric = maker(**given, tokenizers=tokenizers or {})
-            metric.metric.sentence_score("a", ["a"])
+            scorer = maker(**arguments, tokenizers=tokenizers or {})
+            scorer.metric.sentence_score("a", ["a"])
     except (ImportError, RuntimeError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise MissingExtraError(f"'{spec}' cannot be computed here: {reason}") from None
     except OSError as error:
         raise DownloadError(f"'{spec}': what sacrebleu needs could not be fetched ({error}); run again") from None
-    return metric
+    return scorer
 
 
 @contextmanager
 def silence_sacrebleu() -> Iterator[None]:
-    """Keep sacrebleu from repeating the same advice for every sentence."""
+    """Silence sacrebleu's log, which warns once per sentence."""
     log = logging.getLogger("sacrebleu")
     before = log.level
     log.setLevel(logging.ERROR)
@@ -397,7 +400,7 @@ def silence_sacrebleu() -> Iterator[None]:
 
 
 def collect_references(data: EvalSet) -> list[list[str]]:
-    """The references of every item, the first of them first: `reference`, `reference_*` and the list `refs`."""
+    """Return the references of each item, from `reference`, `reference_*` and the list `refs`, in this order."""
     if data.outputs is None:
         raise DataError(f"{data.name}: there are no outputs to score; give data with texts ('tgt')")
     names = [name for name in data.items.columns if name == "reference" or name.startswith("reference_")]
@@ -407,57 +410,61 @@ def collect_references(data: EvalSet) -> list[list[str]]:
         if "refs" in data.items.columns
         else [[] for _ in range(data.n_items)]
     )
-    found = []
+    references = []
     for *each, more in zip(*streams, lists, strict=True):
-        found.append(list(dict.fromkeys(text for text in (*each, *more) if text is not None)))
-    if not any(found):
+        references.append(list(dict.fromkeys(text for text in (*each, *more) if text is not None)))
+    if not any(references):
         raise DataError(f"{data.name}: there are no references to score outputs against; give data with 'ref'")
-    return found
+    return references
 
 
 def _parse_reference_lists(column: pl.Series) -> list[list[str]]:
-    """Lists of texts, kept as such or as JSON; whatever else there is gives no reference."""
+    """Parse lists of texts, kept as lists or as JSON; other values give no reference."""
     values = column.struct.field("json").to_list() if isinstance(column.dtype, pl.Struct) else column.to_list()
     lists = []
     for value in values:
         try:
-            held = msgspec.json.decode(value) if isinstance(value, str) else value
+            texts = msgspec.json.decode(value) if isinstance(value, str) else value
         except msgspec.DecodeError:
-            held = None
-        lists.append([text for text in held if isinstance(text, str)] if isinstance(held, list) else [])
+            texts = None
+        lists.append([text for text in texts if isinstance(text, str)] if isinstance(texts, list) else [])
     return lists
 
 
 def list_outputs(data: EvalSet, system: str) -> list[str | None]:
-    """A system's outputs, one for each item."""
+    """Return a system's outputs, one for each item."""
     texts: list[str | None] = data.outputs[system].to_list() if data.outputs is not None else []
     return texts
 
 
 def _find_reference_copies(data: EvalSet, references: list[list[str]]) -> list[str]:
-    """Systems whose outputs all are a reference: the reference itself, entered as a system."""
-    found = []
+    """Return systems whose outputs all equal a reference: references entered as systems."""
+    copies = []
     for system in data.systems:
-        both = [(text, one) for text, one in zip(list_outputs(data, system), references, strict=True) if text and one]
-        if len(both) >= MIN_COPIES and all(text in one for text, one in both):
-            found.append(system)
-    return found
+        pairs = [
+            (text, item_references)
+            for text, item_references in zip(list_outputs(data, system), references, strict=True)
+            if text and item_references
+        ]
+        if len(pairs) >= MIN_COPIES and all(text in item_references for text, item_references in pairs):
+            copies.append(system)
+    return copies
 
 
 def _score_system(
     spec: Spec, metric: Scorer, texts: Sequence[str | None], references: Sequence[Sequence[str]], *, cache: bool
 ) -> FloatArray:
-    """Scores of one system, from the cache or from sacrebleu."""
+    """Return the scores of one system, from the cache or from sacrebleu."""
     cache = cache and metric.tokenizer is None  # what a function does may change
     key = compute_cache_key(spec.name, metric.signature, sorted(spec.parameters.items()), texts, references)
-    known = read_cached_scores(key, len(texts)) if cache else None
-    if known is not None:
-        return known
+    cached = read_cached_scores(key, len(texts)) if cache else None
+    if cached is not None:
+        return cached
     with silence_sacrebleu():
         scores = np.array(
             [
-                np.nan if text is None or not some else metric.score(text, some)
-                for text, some in zip(texts, references, strict=True)
+                np.nan if text is None or not item_references else metric.score(text, item_references)
+                for text, item_references in zip(texts, references, strict=True)
             ],
             dtype=np.float64,
         )

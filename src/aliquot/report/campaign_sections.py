@@ -18,7 +18,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments
 from aliquot.core.view import Column, View
 from aliquot.core.written import format_number, format_percent
-from aliquot.metric_eval.metrics import MetricReport
+from aliquot.metric_eval.metric_report import MetricReport
 from aliquot.report import drawings
 from aliquot.report.blocks import Block, Columns, Diagram, FactGrid, Folded, Notes, Remark, Section, Template
 from aliquot.report.findings import Findings

@@ -34,7 +34,8 @@ from aliquot.io.files import read_bytes
 from aliquot.io.format_detection import detect_format
 from aliquot.io.formats.table_files import read_frame, stack_tables, to_polars
 from aliquot.io.inputs import as_evalset, as_judgments, as_selection
-from aliquot.metric_eval.metrics import MetricReport, metrics
+from aliquot.metric_eval.metric_report import MetricReport
+from aliquot.metric_eval.metrics import metrics
 from aliquot.planning.plan import plan
 from aliquot.planning.plan_inputs import mask_unselected
 from aliquot.planning.result import CampaignPlan

@@ -27,8 +27,8 @@ from aliquot.report.figures.style import (
 from aliquot.stats.arrays import FloatArray
 
 if TYPE_CHECKING:
-    from aliquot.metric_eval.metric_errors import ErrorCurvePoint, Worth
-    from aliquot.metric_eval.metrics import MetricReport
+    from aliquot.metric_eval.metric_break_even import ErrorCurvePoint, Worth
+    from aliquot.metric_eval.metric_report import MetricReport
     from aliquot.planning.result import CampaignPlan
     from aliquot.simulation.result import Simulation
     from aliquot.simulation.units import ReplayCell

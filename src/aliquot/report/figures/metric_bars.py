@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from aliquot.errors import DataError
-from aliquot.metric_eval.metrics import MetricReport
+from aliquot.metric_eval.metric_report import MetricReport
 from aliquot.report.figures.style import COLOURS, GREY, new_figure, shorten_label, wrap_title
 
 _MAX_METRICS = 45  # metrics in one picture
