@@ -199,7 +199,7 @@ def _parse_recodings(recode: RecodeLike | Sequence[RecodeLike] | None) -> list[R
 def _iterate_groups(
     compared: Compared, columns: Sequence[str], sets: Mapping[str, JudgmentArrays], max_distinct: int | None
 ) -> Iterator[tuple[str, str, Compared]]:
-    """Groups of judgments that get coefficients: all, criteria, values of columns, groups of annotators, outputs."""
+    """Yield kind, name and judgments of each group that gets coefficients."""
     yield "all", "all", compared
     arrays = compared.arrays
     criteria = arrays.criteria
@@ -219,7 +219,7 @@ def _iterate_groups(
 
 
 def _count_distinct_judgments(arrays: JudgmentArrays) -> IntArray:
-    """How many different judgments there are on each row's unit."""
+    """Return the number of different judgments on each row's unit."""
     code = np.unique(arrays.value, return_inverse=True)[1]
     kinds = np.unique(arrays.unit * (int(code.max()) + 1) + code) // (int(code.max()) + 1)
     return np.bincount(kinds, minlength=int(arrays.unit.max()) + 1)[arrays.unit]
@@ -228,7 +228,7 @@ def _count_distinct_judgments(arrays: JudgmentArrays) -> IntArray:
 def _recoded_coefficients(
     arrays: JudgmentArrays, recodings: Sequence[Recoding], level: str, measures: str | Sequence[str], draws: Draws
 ) -> list[Coefficient]:
-    """Coefficients on each of several re-coded scales; a single one has become the scale already."""
+    """Compute coefficients on each re-coded scale if there are several; a single one is the scale already."""
     rows: list[Coefficient] = []
     for recoding in recodings if len(recodings) > 1 else []:
         part = recode_arrays(arrays, recoding)
@@ -245,7 +245,7 @@ def _recoded_coefficients(
 def _trust_by_annotator(
     compared: Compared, level: MeasurementLevel, variant: TrustVariant, *, enabled: bool | None, seed: int
 ) -> tuple[FloatArray | None, list[str]]:
-    """Trust coefficients by annotator, or why there are none."""
+    """Return trust coefficients by annotator, or None, with notes."""
     arrays, n = compared.arrays, compared.n_annotators
     if enabled is False or not compared.judgments.items or (enabled is None and n == 2):  # of two, both would be 1
         return None, []
@@ -265,7 +265,7 @@ def _trust_by_annotator(
 
 
 def _fit_annotator_model(compared: Compared, level: MeasurementLevel) -> tuple[AnnotatorModel | None, list[str]]:
-    """Severity, noise and reliability, and a warning where annotators rather fall into camps."""
+    """Fit severity, noise and reliability; a note says where annotators fall into camps."""
     if not compared.arrays.has_distances(level):
         return None, []
     model = annotator_model(
@@ -287,7 +287,7 @@ _SEVERITIES = ("neutral", "minor", "major", "critical")
 def _compare_spans(
     data: Data, annotators: Sequence[str], draws: Draws
 ) -> tuple[pl.DataFrame, list[Coefficient], list[str]]:
-    """The pairs of annotators with a shared text (all together first), the coefficients over all pairs, and notes.
+    """Return a table of pairs of annotators (the first row is all pairs), coefficients over all pairs, and notes.
 
     Spans in the source and in the output are in different texts. Repeats of a judgment are left out.
     """
@@ -316,7 +316,7 @@ def _compare_spans(
 
 
 def _complete_span_sides(table: pl.DataFrame) -> pl.DataFrame:
-    """Give every row its text, output or source (`span_in`); an annotator of an output has judged its source, too."""
+    """Fill `span_in` (output or source); who judged an output has judged its source, too."""
     if "span_in" not in table.columns:
         return table.with_columns(span_in=pl.lit("output"))
     table = table.with_columns(pl.col("span_in").fill_null("output"))
@@ -358,7 +358,7 @@ def _measure_span_agreement(table: pl.DataFrame, names: list[str]) -> SpanAgreem
 
 
 def _agreement_notes(data: Data, compared: Compared, columns: Sequence[str]) -> list[str]:
-    """What a reader should know of the judgments as a whole."""
+    """Return notes on the judgments as a whole."""
     arrays, judgments, n, notes = compared.arrays, compared.judgments, compared.n_annotators, []
     if n == 1:
         notes.append(f"one annotator ({arrays.annotators[0]}): agreement is undefined, it needs at least two")
@@ -399,7 +399,7 @@ def _agreement_notes(data: Data, compared: Compared, columns: Sequence[str]) -> 
 
 
 def _absence_notes(arrays: JudgmentArrays, criteria: Sequence[str]) -> list[str]:
-    """Annotators who did not judge a criterion that others did."""
+    """Return notes on annotators who did not judge a criterion that others judged."""
     notes = []
     for criterion in criteria:
         present = np.unique(arrays.annotator[arrays.is_criterion(criterion)])

@@ -55,7 +55,7 @@ class Agreement(Result):
         return f"Agreement({self.annotators.height} annotators, {self.level}: {head})"
 
     def __getitem__(self, measure: str) -> float:
-        """A coefficient over all judgments; NaN where undefined."""
+        """Return a coefficient over all judgments; NaN where undefined."""
         values = dict(self._of_all().select("measure", "value").iter_rows())
         if measure not in values:
             raise unknown_name("measure", measure, values, "ask for it with measures=")
@@ -65,7 +65,7 @@ class Agreement(Result):
         return self.coefficients.filter(pl.col("kind") == "all")
 
     def table(self, a: str, b: str) -> pl.DataFrame:
-        """Counts of outputs by the values that two annotators gave, with margins; rows are a's values.
+        """Return counts of outputs by the values of two annotators, with margins; rows are a's values.
 
         >>> rows = {"item": [0, 0, 1, 1], "system": ["A"] * 4, "annotator": ["x", "y"] * 2, "value": [1, 1, 2, 1]}
         >>> import aliquot
@@ -83,7 +83,7 @@ class Agreement(Result):
         )
 
     def to_frame(self, table: str = "coefficients") -> pl.DataFrame:
-        """One of the tables: coefficients, pairs, annotators, repeats, answers, spans or groups."""
+        """Return one of the tables: coefficients, pairs, annotators, repeats, answers, spans or groups."""
         if table not in TABLES:
             raise unknown_name("table", table, TABLES)
         frame: pl.DataFrame = getattr(self, table)
@@ -99,7 +99,7 @@ class Agreement(Result):
 
 
 def with_margins(table: pl.DataFrame) -> pl.DataFrame:
-    """Add sums of rows and columns to a square table of counts."""
+    """Add row and column sums to a square table of counts."""
     wide = table.with_columns(pl.sum_horizontal(pl.exclude("answer")).alias("all"))
     below = wide.select(pl.lit("all").alias("answer"), pl.exclude("answer").sum())
     return pl.concat([wide, below.select(wide.columns)])
@@ -201,7 +201,7 @@ def _coefficient_view(result: Agreement) -> View:
 
 
 def _part_view(result: Agreement) -> View:
-    """Values by criterion, domain, group of annotators and scale; intervals are in `coefficients`."""
+    """Coefficients by criterion, domain, group of annotators and scale, without intervals."""
     rows = result.coefficients.filter(pl.col("kind") != "all")
     if rows["value"].null_count() == rows.height:
         return View("by_group")
@@ -242,7 +242,7 @@ def _group_view(result: Agreement) -> View:
 
 
 def _square_view(result: Agreement) -> View | None:
-    """The values of two annotators with margins, and what the margins allow; None for more annotators or values."""
+    """Contingency table of two annotators; None for more annotators or many values."""
     if result.pairs.height != 1 or not result.tables:
         return None
     (a, b), counts = next(iter(result.tables.items()))
@@ -260,7 +260,7 @@ def _square_view(result: Agreement) -> View | None:
 
 
 def _matrix_view(result: Agreement, measure: str | None) -> View | None:
-    """A coefficient of all pairs as a square; None for many annotators."""
+    """Matrix of a coefficient of all pairs; None for many annotators."""
     if not result.pairs.height or result.annotators.height > MAX_MATRIX:
         return None
     matrix = pair_matrix(result, measure)
@@ -280,7 +280,7 @@ def _matrix_view(result: Agreement, measure: str | None) -> View | None:
 
 
 def _shade_number(value: float) -> str:
-    """Return a number with a block; the higher the number, the darker the block."""
+    """Format a number followed by a block that is darker for higher numbers."""
     if np.isnan(value):
         return "-"
     shade = _SHADES[int(np.clip(value * len(_SHADES), 0, len(_SHADES) - 1))]
@@ -366,7 +366,7 @@ def _repeat_view(result: Agreement) -> View:
 
 
 def _use_view(result: Agreement) -> View:
-    """Margins: how often each annotator uses each value."""
+    """Shares of values by annotator."""
     values = result.answers["answer"].unique(maintain_order=True).to_list()
     if len(values) > MAX_VALUES or result.annotators.height > MAX_USERS or result.level == "interval":
         return View("answers")

@@ -57,7 +57,7 @@ _SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
 
 
 def make_table(name: str, data: Any = None) -> pl.DataFrame:
-    """A table of the result with its columns and types, undefined numbers null; empty without data."""
+    """Build a table of the result with its column types; NaN becomes null, no data an empty table."""
     orient: Literal["row"] | None = "row" if isinstance(data, list) else None
     return pl.DataFrame(data, schema=dict(_SCHEMAS[name]), orient=orient).with_columns(
         pl.col(pl.Float64).fill_nan(None)
@@ -89,7 +89,7 @@ def pair_frame(arrays: JudgmentArrays, pair_columns: PairColumns | None, level: 
 
 
 def square_tables(arrays: JudgmentArrays, pair_columns: PairColumns | None) -> dict[tuple[str, str], pl.DataFrame]:
-    """Counts of outputs by both annotators' values, where they are few enough to keep."""
+    """Return counts of outputs by both annotators' values for each pair; empty if they are too many to keep."""
     if pair_columns is None or pair_columns.tables is None or pair_columns.tables.size > _MAX_TABLE_CELLS:
         return {}
     values = [arrays.format_value(value) for value in pair_columns.pairs.judgments.values]
@@ -105,7 +105,7 @@ def square_tables(arrays: JudgmentArrays, pair_columns: PairColumns | None) -> d
 def annotator_frame(
     compared: Compared, level: MeasurementLevel, model: AnnotatorModel | None, trust: FloatArray | None
 ) -> pl.DataFrame:
-    """One row per annotator: how the annotator compares with the others."""
+    """One row per annotator, compared with all others."""
     arrays = compared.arrays
     n = len(arrays.annotators)
     undefined, is_numeric = np.full(n, np.nan), arrays.has_distances(level)
@@ -130,7 +130,7 @@ def annotator_frame(
 
 
 def _alpha_without(compared: Compared, level: MeasurementLevel) -> FloatArray:
-    """Alpha of all the others, for each annotator; NaN where it would take too long, or fewer than two are left."""
+    """Alpha without each annotator; NaN with many judgments, or if fewer than two annotators remain."""
     arrays = compared.arrays
     alphas = np.full(len(arrays.annotators), np.nan)
     if len(alphas) * len(arrays) > _MAX_ALPHA_JUDGMENTS or len(compared.present) < 3:
@@ -142,7 +142,7 @@ def _alpha_without(compared: Compared, level: MeasurementLevel) -> FloatArray:
 
 
 def repeat_frame(arrays: JudgmentArrays, level: MeasurementLevel) -> pl.DataFrame:
-    """How consistent annotators are with themselves: all together first, then each annotator with repeats."""
+    """Self-consistency on repeated outputs: all annotators first, then one row per annotator."""
     annotator, first, later = arrays.repeats
     if not len(annotator):
         return make_table("repeats")
@@ -164,7 +164,7 @@ def repeat_frame(arrays: JudgmentArrays, level: MeasurementLevel) -> pl.DataFram
 
 
 def value_frame(arrays: JudgmentArrays) -> pl.DataFrame:
-    """How often each annotator uses each value; empty where there are many values."""
+    """Counts of values by annotator; empty where there are many values."""
     values, code = np.unique(arrays.value, return_inverse=True)
     if len(values) > MAX_CATEGORIES:
         return make_table("answers")
@@ -183,7 +183,7 @@ def value_frame(arrays: JudgmentArrays) -> pl.DataFrame:
 
 
 def group_frame(arrays: JudgmentArrays, groups: Mapping[str, JudgmentArrays], level: MeasurementLevel) -> pl.DataFrame:
-    """Groups of judgments compared by their means, on each criterion and on the mean over criteria."""
+    """Compare groups by their mean judgments, on each criterion and on the mean over criteria."""
     if len(groups) < 2 or not arrays.has_distances(level):
         return make_table("groups")
     rows = []
@@ -201,7 +201,7 @@ def group_frame(arrays: JudgmentArrays, groups: Mapping[str, JudgmentArrays], le
 
 
 def _output_means(arrays: JudgmentArrays, criterion: str | None) -> pl.DataFrame:
-    """A group's mean judgment on each output: over annotators, then over criteria."""
+    """Mean judgment of each output: over annotators, then over criteria."""
     mine = arrays if criterion is None else arrays.take(arrays.is_criterion(criterion))
     _, place, unit = np.unique(mine.unit, return_index=True, return_inverse=True)
     units = mine.table.select("item", "system")[place].with_columns(mean=pl.Series(group_means(unit, mine.value)))

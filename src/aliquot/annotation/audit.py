@@ -27,7 +27,7 @@ from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, encode_labels,
 
 @dataclass(frozen=True, eq=False)
 class ScoreKeeper:
-    """The judgments as arrays, so that scores without some of them are cheap."""
+    """Judgments as arrays, for fast system scores of subsets of them."""
 
     systems: list[str]  # in order of first appearance
     values: FloatArray  # of the judgments; NaN where there is none
@@ -36,25 +36,25 @@ class ScoreKeeper:
 
     @classmethod
     def from_table(cls, table: pl.DataFrame) -> ScoreKeeper:
-        """Take values, outputs and systems from a table of judgments."""
+        """Build the arrays from a table of judgments."""
         cell = group_codes(table, ["item", "system"])
         of_cell = table["system"].gather(first_rows(cell))
         values = table["value"].cast(pl.Float64).to_numpy()
         return cls(of_cell.unique(maintain_order=True).to_list(), values, cell, encode_labels(of_cell.to_list()))
 
     def mean_scores(self, counted: BoolArray, values: FloatArray | None = None) -> FloatArray:
-        """Each system's score from the judgments that count, with other values where given."""
+        """Return each system's mean over its outputs' means of the judgments that count."""
         values = self.values if values is None else values
         of_cell = group_means(self.cell, np.where(counted, values, np.nan), len(self.system_of_cell))
         return group_means(self.system_of_cell, of_cell, len(self.systems))
 
     def count_judgments(self, counted: BoolArray) -> IntArray:
-        """Number of judgments of each system that count."""
+        """Return the number of judgments that count, by system."""
         is_counted = (counted & np.isfinite(self.values)).astype(np.float64)
         return group_sums(self.system_of_cell[self.cell], is_counted, len(self.systems)).astype(np.int64)
 
     def changes_by(self, group: IntArray, groups: int, counted: BoolArray, dropped: BoolArray) -> FloatArray:
-        """Change of each system's score without this group's judgments among `dropped`: groups x systems."""
+        """Return how scores change if each group's judgments among `dropped` are left out: groups x systems."""
         size, width = len(self.system_of_cell), len(self.systems)
         filled = np.where(counted, self.values, 0.0)
         total, count = group_sums(self.cell, filled, size), group_sums(self.cell, counted.astype(np.float64), size)
@@ -77,12 +77,12 @@ class ScoreKeeper:
 
 
 def select_counted(judged: JudgmentRows) -> BoolArray:
-    """Which judgments count."""
+    """Return a mask of the judgments that count."""
     return judged.table.select(OPEN).to_series().to_numpy()
 
 
 def count_swaps(before: FloatArray, after: FloatArray) -> int:
-    """Number of pairs of systems that change order.
+    """Count the pairs of systems whose order changes.
 
     >>> count_swaps(np.array([1.0, 2.0, 3.0]), np.array([2.0, 1.0, 3.0]))
     1
@@ -92,7 +92,7 @@ def count_swaps(before: FloatArray, after: FloatArray) -> int:
 
 
 def rank_systems(scores: FloatArray) -> list[int | None]:
-    """Ranks, 1 for the highest; None where there is no score.
+    """Rank scores, 1 for the highest; None where there is no score.
 
     >>> rank_systems(np.array([0.5, np.nan, 0.9]))
     [2, None, 1]
@@ -101,7 +101,7 @@ def rank_systems(scores: FloatArray) -> list[int | None]:
 
 
 def find_largest_change(changes: FloatArray, systems: list[str]) -> tuple[float, str | None]:
-    """The largest change in size, with its sign, and its system."""
+    """Return the change of largest absolute value and its system."""
     is_finite = np.isfinite(changes)
     if not is_finite.any():
         return float("nan"), None
@@ -113,7 +113,7 @@ def find_largest_change(changes: FloatArray, systems: list[str]) -> tuple[float,
 
 
 def count_states(before: JudgmentRows, after: JudgmentRows) -> dict[str, int]:
-    """Numbers of judgments by state, and of those marked."""
+    """Count judgments by state, and those that are marked."""
     states = dict(before.table["state"].value_counts().iter_rows())
     earlier = before.table[MARKED].count()
     return {
@@ -125,7 +125,7 @@ def count_states(before: JudgmentRows, after: JudgmentRows) -> dict[str, int]:
 
 
 def judgment_notes(judged: JudgmentRows, chain: Sequence[Spec]) -> list[str]:
-    """Notes on the judgments before any step."""
+    """Return notes on the judgments before any step."""
     notes = []
     if judged.table["annotator"].drop_nulls().n_unique() == 1:
         notes.append("there is one annotator: steps that compare annotators do not work")
@@ -178,7 +178,7 @@ def annotator_table(
 
 
 def _annotator_effects(before: JudgmentRows, after: JudgmentRows, keeper: ScoreKeeper) -> pl.DataFrame:
-    """The largest change of a system's score if only this annotator's marks were made."""
+    """For each annotator, the largest change of a system's score if only their marks were made."""
     annotators = before.table["annotator"].fill_null("")
     names = annotators.unique(maintain_order=True).to_list()
     counted = select_counted(before)
@@ -234,7 +234,7 @@ def step_table(systems: list[str], chain: Sequence[Spec], scores: Sequence[Float
 def replace_judgments(
     data: EvalSet, marked: Judgments, old: JudgmentRows, new: JudgmentRows
 ) -> tuple[EvalSet, list[str]]:
-    """Return the data with these judgments; a human score that was the mean of judgments is that of those that count.
+    """Replace the judgments, and recompute human scores that are means of the old ones.
 
     Any other human score (from elsewhere, or combined otherwise) stays, and a note says so. Data without any score get
     the mean of what counts. Scores are compared with the means of the judgments that counted in `old`.
@@ -267,7 +267,7 @@ Z_SCORE = "human_z"
 
 
 def add_z_score(data: EvalSet, after: JudgmentRows) -> tuple[EvalSet, list[str]]:
-    """Add the mean z of every output, of the judgments that count, as WMT publishes its segments' scores."""
+    """Add a score with the mean z of each output, over the judgments that count (as WMT publishes)."""
     table = after.table
     rows, columns = data.cell_index(table["item"].cast(data.items["id"].dtype), table["system"])
     values = np.where(select_counted(after), table[Z].cast(pl.Float64).to_numpy(), np.nan)
@@ -279,7 +279,7 @@ def add_z_score(data: EvalSet, after: JudgmentRows) -> tuple[EvalSet, list[str]]
 
 
 def _cell_mean_functions(data: EvalSet, judged: JudgmentRows) -> Iterator[Callable[[BoolArray], FloatArray]]:
-    """Functions from the judgments that count to their cell means: over all criteria, and of each of several."""
+    """Yield functions from a mask of judgments to cell means: over all criteria, then of each criterion."""
     table = judged.table
     rows, columns = data.cell_index(table["item"].cast(data.items["id"].dtype), table["system"])
     shape, values = (data.n_items, data.n_systems), table["value"].to_numpy()

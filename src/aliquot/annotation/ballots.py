@@ -44,7 +44,7 @@ class Ballots:
 
 
 def read_best_worst(table: ChoiceTable, systems: Sequence[str] | None = None, *, strict: bool = False) -> Ballots:
-    """Read best-worst ballots: the best is 1, the worst -1, what else was shown 0.
+    """Read best-worst ballots: 1 for the best, -1 for the worst, 0 for the other systems shown.
 
     Without a column `shown` (["A", "B", "C"], or by hand A;B;C) all of `systems` were shown. `strict` refuses an
     annotator's second ballot on the same systems of an item.
@@ -78,7 +78,7 @@ def read_best_worst(table: ChoiceTable, systems: Sequence[str] | None = None, *,
 
 
 def _list_shown(table: ChoiceTable, systems: Sequence[str] | None) -> pl.Series:
-    """What was shown on each ballot, as lists."""
+    """Return the systems shown on each ballot, as lists."""
     if table.has_column("shown"):
         texts = table.required_texts("shown").to_list()
         lists = [_parse_json_list(text, list[str]) or _SEPARATORS.split(text) for text in texts]
@@ -92,7 +92,7 @@ def _list_shown(table: ChoiceTable, systems: Sequence[str] | None) -> pl.Series:
 
 
 def _parse_json_list(text: str, kind: Any) -> list[Any] | None:
-    """Return the JSON list that a cell holds, as aliquot writes it; None for a text written by hand."""
+    """Parse a JSON list; None for any other text."""
     try:
         names: list[Any] = msgspec.json.decode(text, type=kind)
     except msgspec.MsgspecError:
@@ -164,7 +164,7 @@ def _parse_ranking_texts(table: ChoiceTable) -> tuple[pl.DataFrame, pl.DataFrame
 
 
 def _collect_rank_rows(table: ChoiceTable, *, strict: bool) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
-    """One ballot per item and annotator; without annotators, per item."""
+    """Collect one ballot per item and annotator, or per item without annotators."""
     rank = pl.Series("value", -table.parse_column("rank"), nan_to_null=True)
     keys = table.item_and_annotator().with_columns(
         row=pl.Series(group_codes(table.item_and_annotator(), ["item", "annotator"]))
@@ -202,7 +202,7 @@ def _keep_systems(
 def _merge_ballots(
     keys: pl.DataFrame, values: FloatArray, table: ChoiceTable, *, strict: bool
 ) -> tuple[pl.DataFrame, FloatArray, list[str]]:
-    """Average an annotator's ballots on the same systems of an item; ballots without an annotator stand alone."""
+    """Average ballots of one annotator on the same item and systems; those without an annotator stay apart."""
     alone = pl.when(pl.col("annotator").is_null()).then(pl.int_range(pl.len())).otherwise(-1)
     is_ranked = np.isfinite(values)
     pattern = (

@@ -80,7 +80,7 @@ _MARKABLE_KINDS = ("pairwise", "verify", "best-worst", "ranking")
 
 @dataclass(frozen=True, eq=False)
 class ChoiceTable:
-    """A table whose columns bear our names where they play a role, and where it came from."""
+    """A table whose columns are named by their role."""
 
     frame: pl.DataFrame
     kind: str
@@ -88,16 +88,16 @@ class ChoiceTable:
     notes: tuple[str, ...] = ()
 
     def has_column(self, role: str) -> bool:
-        """Tell whether a column plays this role and holds anything."""
+        """Return whether a column has this role and is not empty."""
         return role in self.frame.columns and self.frame[role].null_count() < self.frame.height
 
     def read_texts(self, role: str) -> pl.Series:
-        """A column as texts without blanks around them; nothing, or blanks only, is null."""
+        """Return a column as stripped texts; empty ones are null."""
         text = self.unstripped_texts(role).str.strip_chars()
         return pl.select(pl.when(text != "").then(text)).to_series()
 
     def optional_texts(self, role: str) -> pl.Series:
-        """A column of texts; all null where no column plays the role."""
+        """Return a column as texts, all null if there is none."""
         return (
             self.read_texts(role)
             if role in self.frame.columns
@@ -108,7 +108,7 @@ class ChoiceTable:
         return self.frame.height
 
     def unstripped_texts(self, role: str) -> pl.Series:
-        """A column as texts, blanks and all; lists of systems as JSON."""
+        """Return a column as texts with their blanks; lists of systems become JSON."""
         column = self.frame[role]
         if role in ("shown", "ranking") and column.dtype == pl.List:
             lists = [None if cell is None else msgspec.json.encode(cell).decode() for cell in column.to_list()]
@@ -118,7 +118,7 @@ class ChoiceTable:
         return column.cast(pl.String)
 
     def required_texts(self, role: str) -> pl.Series:
-        """A column of texts of which every row has one."""
+        """Return a column as texts; raise DataError if one is empty."""
         text = self.read_texts(role)
         if text.null_count():
             raise self.row_error(
@@ -127,15 +127,15 @@ class ChoiceTable:
         return text
 
     def parse_column(self, role: str) -> FloatArray:
-        """A column of numbers, NaN where missing."""
+        """Return a column as numbers, NaN where missing."""
         return parse_numbers(self.frame[role], self.where)
 
     def item_and_annotator(self) -> pl.DataFrame:
-        """Item and annotator of every row."""
+        """Return the item and annotator of every row."""
         return pl.DataFrame({"item": self.required_texts("item"), "annotator": self.optional_texts("annotator")})
 
     def row_error(self, row: int, what: str) -> DataError:
-        """Build an error that names a row, counted from 0 here and from 1 for people."""
+        """Build an error that names a row (`row` counts from 0, the message from 1)."""
         return DataError(f"{self.where} row {row + 1}: {what}")
 
     @property
@@ -156,7 +156,7 @@ def digest_table(frame: pl.DataFrame) -> str:
 
 
 def detect_table_kind(present: Sequence[str], columns: Mapping[str, str] | None = None) -> str | None:
-    """Tell by its columns which kind of table this is, or None where it holds no choices (but perhaps scores).
+    """Detect the kind of a table by its columns; None if it holds no choices.
 
     >>> detect_table_kind(["item", "rater", "model_a", "model_b", "winner"])
     'pairwise'
@@ -175,7 +175,7 @@ def detect_table_kind(present: Sequence[str], columns: Mapping[str, str] | None 
 
 
 def choice_table(table: pl.DataFrame, kind: str, columns: Mapping[str, str] | None, where: str) -> ChoiceTable:
-    """Give the columns of a table of this kind our names.
+    """Rename the columns of a table by their role.
 
     `columns` maps our roles to the table's columns where names alone do not say; other columns stay. Choices that are
     marked are left out, as marked judgments are: those of excluded annotators or of judge models.
@@ -214,7 +214,7 @@ def _drop_marked(table: pl.DataFrame, where: str) -> tuple[pl.DataFrame, tuple[s
 
 
 def _map_roles(present: Sequence[str], columns: Mapping[str, str] | None) -> dict[str, str]:
-    """Our role -> column: the user's mapping first, then names and synonyms; a column plays each role it could."""
+    """Map roles to columns: by the user's mapping, else by name or synonym."""
     columns_by_role: dict[str, str] = {}
     for role, name in (columns or {}).items():
         if role not in ROLES:
@@ -233,7 +233,7 @@ def _map_roles(present: Sequence[str], columns: Mapping[str, str] | None) -> dic
 
 
 def number_columns(frame: pl.DataFrame, apart: Sequence[str], where: str) -> dict[str, FloatArray]:
-    """Return the columns, but those set apart, that hold numbers only: name -> values, NaN where missing.
+    """Return the numeric columns except those named: name -> values, NaN where missing.
 
     >>> frame = pl.DataFrame({"item": ["x"], "fluency": ["4"], "comment": ["good"]})
     >>> number_columns(frame, ["item"], "t.csv")
@@ -299,7 +299,7 @@ _SIDE_OF_LABEL = {label: side for side, labels in _LABELS_OF_SIDE.items() for la
 
 
 def read_sides(table: ChoiceTable, a: pl.Series, b: pl.Series, ignore: Collection[str] = ()) -> pl.Series:
-    """What each row chose: a, b, tie, both or none; null where nothing was chosen or the label is to be ignored.
+    """Return the choice of each row: a, b, tie, both or none; null if there is none or it is ignored.
 
     A choice may be the name of one of the row's systems. Capitals do not matter, except in names. Rows whose label is
     in `ignore` (such as c and f of the word-sense task) are null, too.

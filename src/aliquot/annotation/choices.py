@@ -51,12 +51,12 @@ class Preferences:
 
 
 def join_names(names: Collection[str] | None) -> str | None:
-    """Names as a signature holds them."""
+    """Join names for a signature."""
     return ",".join(names) if names else None
 
 
 def cluster_codes(keys: pl.DataFrame, cluster: Cluster) -> IntArray:
-    """Codes of the clusters of dependent choices: items, annotators (rows without one stand alone), or rows.
+    """Return cluster codes of rows: by item, by annotator (rows without one stand alone), or one per row.
 
     >>> cluster_codes(pl.DataFrame({"item": ["x", "y", "x"], "annotator": ["p", "p", "q"]}), "item").tolist()
     [0, 1, 0]
@@ -73,7 +73,7 @@ def cluster_codes(keys: pl.DataFrame, cluster: Cluster) -> IntArray:
 
 
 def annotator_notes(keys: pl.DataFrame) -> list[str]:
-    """Say what the number of annotators means for the result."""
+    """Return a note where annotators are unknown, or there is only one."""
     named = keys["annotator"].drop_nulls().n_unique()
     if not named:
         return ["judgments without an annotator id: every row counts as a separate judgment"]
@@ -89,7 +89,7 @@ _SAME_ORDER = (
 
 
 def pair_names(table: ChoiceTable, systems: Sequence[str] | None) -> tuple[pl.Series, pl.Series]:
-    """The system on each side of each row: from the table, or the two that were named."""
+    """Return the systems on side a and b of each row, from the table or from `systems`."""
     if table.has_column("system_a") and table.has_column("system_b"):
         a, b = table.required_texts("system_a"), table.required_texts("system_b")
     else:
@@ -109,7 +109,7 @@ def pair_names(table: ChoiceTable, systems: Sequence[str] | None) -> tuple[pl.Se
 def pair_rows(
     table: ChoiceTable, systems: Sequence[str] | None, ignore: Collection[str]
 ) -> tuple[pl.DataFrame, list[str]]:
-    """Rows with item, annotator, a, b, side; those without a choice or outside `systems` are left out and counted."""
+    """Return rows with item, annotator, a, b and side that have a choice between `systems`, and notes."""
     a, b = pair_names(table, systems)
     rows = table.item_and_annotator().with_columns(
         a.alias("a"), b.alias("b"), read_sides(table, a, b, ignore).alias("side")
@@ -129,7 +129,7 @@ def keep_rows_of_systems(rows: pl.DataFrame, systems: Sequence[str] | None, tabl
 
 
 def align_pairs(rows: pl.DataFrame, twins: Sequence[tuple[str, str]] = ()) -> pl.DataFrame:
-    """Turn every pair the way it occurs first, so that A against B and B against A are one comparison.
+    """Swap sides so that each pair of systems always has the order in which it occurs first.
 
     `twins` are further pairs of columns that belong to a and b.
 
@@ -187,7 +187,7 @@ def pair_preferences(
 
 
 def _merge_repeated_choices(rows: pl.DataFrame, table: ChoiceTable, *, strict: bool) -> tuple[pl.DataFrame, list[str]]:
-    """One choice per annotator, item and pair: repeats that agree count once, others as what outweighs, or a tie.
+    """Merge an annotator's repeated choices on an item and pair by majority; equal numbers are a tie.
 
     The order in which the two systems were shown does not matter. Rows without an annotator are separate judgments.
     """
@@ -228,7 +228,7 @@ def _merge_repeated_choices(rows: pl.DataFrame, table: ChoiceTable, *, strict: b
 
 
 def _first_shown_wins(rows: pl.DataFrame, cluster: Cluster) -> tuple[tuple[FloatArray, IntArray] | None, list[str]]:
-    """How often the system shown first won; unknown where each pair was always shown in the same order."""
+    """Return 1, 0 or 1/2 for the side shown first, and clusters; None if each pair has one order only."""
     orders = rows.select("a", "b").unique()
     flipped = orders.join(orders.rename({"a": "b", "b": "a"}), on=["a", "b"], how="semi")
     if not flipped.height:
@@ -251,7 +251,7 @@ def score_preferences(
     margin: float = 0.0,
     cluster: Cluster = "item",
 ) -> Preferences:
-    """Derive choices from scores: of two outputs of an item, the one that the same annotator scored higher is chosen.
+    """Derive choices from scores: of two outputs of an item, the one with the higher score is chosen.
 
     Args:
         data: Judgments, or data with them; data without judgments are compared by their human score.
@@ -343,7 +343,7 @@ def _preferences_from_judgments(
 
 
 def _repeated_score_notes(table: pl.DataFrame) -> list[str]:
-    """Say how often an annotator scored an output twice and differently; such scores are averaged."""
+    """Return a note on outputs that an annotator scored more than once, differently."""
     cell = ["item", "annotator", "system", "criterion"]
     several = table.filter(pl.col("annotator").is_not_null()).group_by(cell).agg(pl.col("value").n_unique())
     torn = several.filter(pl.col("value") > 1).height
@@ -351,7 +351,7 @@ def _repeated_score_notes(table: pl.DataFrame) -> list[str]:
 
 
 def _score_units(table: pl.DataFrame, within: Within, names: Sequence[str]) -> tuple[pl.DataFrame, FloatArray]:
-    """The units (an annotator on an item, or an item) that scored two systems or more, and units x systems of means."""
+    """Return the units with scores of two systems or more, and units x systems of mean scores."""
     by = ["item", "annotator"] if within == "annotator" else ["item"]
     cells = table.group_by(*by, "system", maintain_order=True).agg(pl.col("value").mean())
     cells = cells.with_columns(pl.Series("row", group_codes(cells, by))).filter(pl.len().over("row") > 1)
@@ -361,7 +361,7 @@ def _score_units(table: pl.DataFrame, within: Within, names: Sequence[str]) -> t
 
 
 def score_matrix(cells: pl.DataFrame, rows: pl.Series, names: Sequence[str]) -> FloatArray:
-    """Rows x systems of values, from cells with `row`, `system` and `value`; NaN where there is no cell."""
+    """Pivot cells (`row`, `system`, `value`) to rows x systems; NaN where there is none."""
     matrix = np.full((len(rows), len(names)), np.nan)
     if cells.height:
         codes = [

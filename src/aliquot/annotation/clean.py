@@ -39,7 +39,7 @@ from aliquot.stats.arrays import FloatArray
 
 @dataclass(frozen=True)
 class Preset:
-    """Steps that belong together, in order."""
+    """A named chain of cleaning steps."""
 
     name: str
     chain: str
@@ -47,7 +47,7 @@ class Preset:
 
     @cached_property
     def steps(self) -> list[Spec]:
-        """The steps, parsed."""
+        """Return the parsed steps."""
         return parse_chain(self.chain)
 
 
@@ -85,7 +85,7 @@ StepsLike = str | Sequence[str] | Mapping[str, Mapping[str, Any] | None]
 
 
 def build_chain(preset: str | None, steps: StepsLike | None, without: Sequence[str] = ()) -> list[Spec]:
-    """Return the steps to run, in order: the preset's, with other thresholds where `steps` names them, then the rest.
+    """Return the steps to run: the preset's, with thresholds changed by `steps`, then other steps.
 
     >>> [str(spec) for spec in build_chain("da_wmt", "outliers:k=3+straight_liners", without=["burn_in"])]
     ['standardise', 'outliers:k=3', 'straight_liners']
@@ -189,7 +189,7 @@ def _column_if_applied(name: str, kind: Kind, *, header: str = "", rank: int = 0
 
 
 def _annotator_view(cleaned: Cleaned) -> View:
-    """The annotators with most marks, and a column for each step that marked anything."""
+    """Annotators by number of marks, with a column for each step that marked anything."""
     fixed = ("annotator", "answers", "skipped", "pending", "median_seconds", "marked", "change", "changed_system")
     table = cleaned.annotators
     names = [name for name in table.columns if name not in fixed and table.schema[name].is_integer()]
@@ -324,7 +324,7 @@ def clean(
 
 
 def _judgment_plausibility_notes(evalset: EvalSet, judgments: Judgments) -> list[str]:
-    """Look at the judgments themselves, whatever score of people came with the data."""
+    """Return plausibility notes on the judgments, not on a human score that came with the data."""
     data = replace(evalset, judgments=judgments)
     if "value" in judgments.table.columns and judgments.table["value"].null_count() < len(judgments):
         data = data.aggregate(name=evalset.human or "human")
@@ -360,7 +360,7 @@ def _refuse_values(judged: JudgmentRows, scale: tuple[float, float] | None, labe
 def _run_step(
     judged: JudgmentRows, spec: Spec, keeper: ScoreKeeper, before: FloatArray
 ) -> tuple[JudgmentRows, StepAudit, pl.DataFrame | None, FloatArray]:
-    """Run one step and write down what it did."""
+    """Run one step; return the judgments, its audit, what it measured, and the scores after it."""
     try:
         marks = find_step(spec.name).run(judged, spec.parameters)
     except NotApplicableError as missing:

@@ -35,7 +35,7 @@ _HAS_ANNOTATOR = pl.col("annotator").is_not_null()
 
 @dataclass(frozen=True, eq=False)
 class StepMarks:
-    """What a step found."""
+    """The judgments that a step marks."""
 
     bad: pl.Expr  # which judgments to mark; `_row` is the number of a judgment
     measures: pl.DataFrame | None = None  # `annotator` and what the step measured, e.g. the share of controls passed
@@ -46,7 +46,7 @@ class StepMarks:
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """The marks of a step: for each judgment the reason why it should not count, or null."""
+    """The reason for which a step marks each judgment, or null."""
 
     reasons: pl.Series
     measures: pl.DataFrame | None
@@ -68,7 +68,7 @@ class Step(RegistryEntry):
     limits: Mapping[str, tuple[float, float]]
 
     def run(self, judged: JudgmentRows, parameters: Mapping[str, Any]) -> Marks:
-        """Find what to mark among the judgments that are not marked yet."""
+        """Mark judgments that are not marked yet."""
         bound = self.bind(parameters)
         # Before the data are looked at: a step that does not apply must not hide a threshold that makes no sense.
         for name, (low, high) in self.limits.items():
@@ -94,7 +94,7 @@ STEPS: dict[str, Step] = {}
 def cleaning_step(
     name: str, *, paper: str = "", needs: tuple[str, ...] = (), **limits: tuple[float, float]
 ) -> Callable[[Callable[..., StepMarks]], Callable[..., StepMarks]]:
-    """Register a cleaning step; `limits` are the ends between which its parameters lie."""
+    """Register a cleaning step; `limits` are the lowest and highest value of its parameters."""
 
     def decorator(function: Callable[..., StepMarks]) -> Callable[..., StepMarks]:
         STEPS[name] = Step(name, function, paper, needs, limits)
@@ -104,14 +104,14 @@ def cleaning_step(
 
 
 def find_step(name: str) -> Step:
-    """Return a step by name, or raise with what there is."""
+    """Return a step by name."""
     if name not in STEPS:
         raise unknown_name("cleaning step", name, STEPS)
     return STEPS[name]
 
 
 def _mark_annotators(annotators: pl.DataFrame, failed: pl.Expr, notes: tuple[str, ...] = ()) -> StepMarks:
-    """Mark all judgments of the annotators of whom this is true."""
+    """Mark all judgments of the annotators for whom `failed` is true."""
     names = annotators.filter(failed)["annotator"].to_list()
     return StepMarks(pl.col("annotator").is_in(names), annotators, notes)
 
@@ -158,7 +158,7 @@ def mark_duplicates(judged: JudgmentRows, *, keep: Literal["last", "first", "non
 
 
 def _sort_counted(judged: JudgmentRows) -> pl.DataFrame:
-    """The judgments that count and have an annotator id, with their row, by time or order, else as they stand."""
+    """Return the judgments that count and have an annotator, with row numbers, sorted by time or order."""
     table = judged.table.with_row_index("_row").filter(OPEN & _HAS_ANNOTATOR)
     by = judged.ordered_by
     return table.sort(by, maintain_order=True, nulls_last=True) if by else table
@@ -166,7 +166,7 @@ def _sort_counted(judged: JudgmentRows) -> pl.DataFrame:
 
 @cleaning_step("standardise", needs=("annotator",), minimum=AT_LEAST_1)
 def standardise_judgments(judged: JudgmentRows, *, minimum: int = MIN_JUDGMENTS) -> StepMarks:
-    """Mark nothing, and take z-scores of what counts here; later steps and the audit use them as they are.
+    """Compute z-scores of what counts at this point, for later steps and the audit; marks nothing.
 
     Args:
         minimum: an annotator with fewer judgments has no z-scores.
@@ -361,7 +361,7 @@ def mark_inconsistent_repeats(judged: JudgmentRows, *, k: float = 1.5, maximum: 
 
 
 def _repeat_pairs(judged: JudgmentRows) -> pl.DataFrame:
-    """One row per repeated judgment: annotator, item, system, criterion and |difference| from the first judgment."""
+    """Return each repeated judgment with its absolute difference from the first one."""
     table = _sort_counted(judged)
     initial = pl.col("_row") == pl.col("_row").first().over(*CELL)
     is_repeat = pl.col("repeat") if "repeat" in judged.filled_columns else ~initial
@@ -405,7 +405,7 @@ def mark_control_failures(
 
 
 def _control_accuracy(judged: JudgmentRows, kind: str, tolerance: float) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Share of this kind of control items that each annotator passed."""
+    """Return the share of control items of a kind that each annotator passed, and notes."""
     if "control" not in judged.filled_columns:
         raise NotApplicableError("no column 'control' says which items are controls")
     table = judged.table.filter(OPEN & _HAS_ANNOTATOR)

@@ -86,7 +86,7 @@ DEFAULT_MEASURES: Mapping[MeasurementLevel, tuple[str, ...]] = MappingProxyType(
 
 
 def choose_level(arrays: JudgmentArrays, level: str) -> MeasurementLevel:
-    """Return the level of measurement: as asked, or as the judgments look.
+    """Return the level of measurement; "auto" chooses by the judgments.
 
     Labels and two numbers are nominal, up to 11 distinct numbers ordinal, more of them interval.
     """
@@ -106,7 +106,7 @@ def choose_level(arrays: JudgmentArrays, level: str) -> MeasurementLevel:
 
 
 def choose_measures(measures: str | Sequence[str], level: MeasurementLevel) -> tuple[str, ...]:
-    """Return the coefficients to compute: those named, or the level's.
+    """Return the coefficients to compute; "auto" chooses by the level of measurement.
 
     >>> choose_measures("auto", "nominal")
     ('raw', 'kappa', 'fleiss', 'alpha')
@@ -125,7 +125,7 @@ def choose_measures(measures: str | Sequence[str], level: MeasurementLevel) -> t
 
 
 class Draws(NamedTuple):
-    """How intervals are drawn: how many draws of items, from which seed, for which coverage."""
+    """Bootstrap settings: number of draws of items, seed and coverage."""
 
     number: int = 1000
     seed: Seed = 0
@@ -134,7 +134,7 @@ class Draws(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """One group's judgments, ready to be compared."""
+    """A group's judgments, with what coefficients are computed from."""
 
     arrays: JudgmentArrays
 
@@ -145,12 +145,12 @@ class Compared:
 
     @property
     def n_annotators(self) -> int:
-        """The number of annotators, compared or not."""
+        """The number of annotators, with comparable judgments or not."""
         return len(self.arrays.annotators)
 
     @cached_property
     def present(self) -> IntArray:
-        """The annotators that have a judgment others can be compared with."""
+        """Codes of the annotators with comparable judgments."""
         return np.unique(self.arrays.annotator[self.judgments.kept])
 
     @cached_property
@@ -162,12 +162,12 @@ class Compared:
 
     @cached_property
     def tables(self) -> FloatArray | None:
-        """The square tables of all pairs, where judgments are few enough for them."""
+        """Contingency tables of all pairs; None if there are too many values."""
         return ap.contingency_tables(self.pairs) if self.pairs is not None and self.pairs.tabulated else None
 
     @cached_property
     def moments(self) -> FloatArray | None:
-        """Sums and products of all pairs' judgments."""
+        """Sums and products of the judgments of all pairs."""
         if self.tables is not None:
             return ap.moments_from_tables(self.tables, self.judgments.values)
         return None if self.pairs is None else ap.pair_moments(self.pairs)
@@ -192,7 +192,7 @@ class Coefficient:
 def compute_coefficients(
     compared: Compared, level: MeasurementLevel, measures: Sequence[str], draws: Draws, *, kind: str, group: str
 ) -> list[Coefficient]:
-    """The coefficients of one group of judgments, with intervals from the same draws of items."""
+    """Compute the coefficients of a group of judgments, with intervals from the same draws of items."""
     intervals = dict.fromkeys(measures, Interval(np.nan, np.nan, np.nan))
     drawn: dict[str, WeightedMeasure] = {}
     if compared.judgments.items:
@@ -209,7 +209,7 @@ def compute_coefficients(
 
 
 def _make_measure(name: str, compared: Compared, level: MeasurementLevel, draws: int) -> WeightedMeasure | float:
-    """A measure to draw from, or its bare value where drawing would take too long."""
+    """Return a measure for the bootstrap, or its value alone if drawing would take too long."""
     judgments, pairs = compared.judgments, compared.pairs
     if name == "raw":
         return raw_agreement_measure(judgments)
@@ -227,7 +227,7 @@ def _make_measure(name: str, compared: Compared, level: MeasurementLevel, draws:
 
 
 def _pair_measure(name: str, compared: Compared, pairs: ap.AnnotatorPairs, draws: int) -> WeightedMeasure | float:
-    """The mean over pairs of annotators; kappas need few distinct values, the correlations allow any number."""
+    """Return a mean over pairs of annotators; kappas need few distinct values."""
     is_held, shared = pairs.rows <= ap.MAX_HELD_ROWS, pairs.shared.astype(np.float64)
     if compared.tables is not None:
         of_tables, values = _MEASURES_FROM_TABLES[name], compared.judgments.values
@@ -249,7 +249,7 @@ def _pair_measure(name: str, compared: Compared, pairs: ap.AnnotatorPairs, draws
 
 @dataclass(frozen=True, eq=False)
 class PairColumns:
-    """Every coefficient of every pair of annotators: arrays over pairs; NaN where it does not apply."""
+    """Coefficients of each pair of annotators, as arrays over pairs."""
 
     pairs: ap.AnnotatorPairs
     columns: dict[str, FloatArray]
@@ -257,7 +257,7 @@ class PairColumns:
 
 
 def pair_columns(compared: Compared) -> PairColumns | None:
-    """Every coefficient of every pair of annotators; None when there are too many annotators."""
+    """Compute the coefficients of each pair of annotators; None if there are too many annotators."""
     pairs = compared.pairs
     if pairs is None:
         return None

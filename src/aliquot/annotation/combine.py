@@ -127,7 +127,7 @@ _CELLS = {
 
 
 def queue_undecided(cells: pl.DataFrame, evalset: EvalSet) -> pl.DataFrame:
-    """The outputs whose label is undecided, least sure first, with source and output where there are texts."""
+    """Return the undecided outputs, least certain first, with their texts."""
     waiting = cells.filter(pl.col("value").is_null()).sort("confidence", maintain_order=True, nulls_last=True)
     waiting = waiting.select("item", "system", "criterion", "best", "confidence", "answers")
     if not waiting.height:
@@ -143,7 +143,7 @@ def queue_undecided(cells: pl.DataFrame, evalset: EvalSet) -> pl.DataFrame:
 
 
 def average_systems(evalset: EvalSet, score: str) -> pl.DataFrame:
-    """Each system's mean over the items that have the score, best first."""
+    """Return each system's mean score and number of items, best first."""
     values = evalset.scores[score]
     count = np.isfinite(values).sum(axis=0)
     mean = np.where(count > 0, np.nansum(values, axis=0) / np.maximum(count, 1), np.nan)
@@ -152,7 +152,7 @@ def average_systems(evalset: EvalSet, score: str) -> pl.DataFrame:
 
 
 def join_curves(parts: Sequence[Part], against: str) -> LabelsCurve:
-    """Put the criteria's curves together."""
+    """Join the criteria's curves into one table."""
     tables, outputs, notes = [], {}, []
     for part in parts:
         if part.points is None:
@@ -177,7 +177,7 @@ HUMAN = "human"
 
 @dataclass(frozen=True)
 class _CombineSettings:
-    """How each criterion is combined."""
+    """Settings for combining a criterion."""
 
     method: CombineMethod
     parameters: Mapping[str, Any]
@@ -205,7 +205,7 @@ def combine(
     repeats: int = 20,
     seed: Seed = 0,
 ) -> Combined:
-    """Make one score of many judgments.
+    """Combine judgments into one score per output.
 
     Judgments that are marked, pending, skipped, or on control items do not count. Criteria are combined each by itself;
     a formula then joins them output by output, never their means.
@@ -397,7 +397,7 @@ def _combine_criterion(
 
 
 def _expert_values(evalset: EvalSet, table: pl.DataFrame, settings: _CombineSettings) -> FloatArray:
-    """The experts' values, NaN where they did not judge or disagree on a label."""
+    """Return the experts' values, NaN where they did not judge or disagree on a label."""
     judgments = CellJudgments.from_table(table.filter(pl.col("annotator").is_in(settings.experts)))
     scores = METHODS["majority" if settings.method.labels else "mean"].run(judgments, {})
     return _place_values(evalset, judgments, scores.value)[0]
@@ -406,7 +406,7 @@ def _expert_values(evalset: EvalSet, table: pl.DataFrame, settings: _CombineSett
 def _place_values(
     evalset: EvalSet, judgments: CellJudgments, value: FloatArray
 ) -> tuple[FloatArray, tuple[IntArray, IntArray]]:
-    """N x M values of the judged outputs, and the rows and columns of these outputs."""
+    """Return values as N x M, and the rows and columns of the judged outputs."""
     place = evalset.cell_index(judgments.cells["item"], judgments.cells["system"])
     values = np.full((evalset.n_items, evalset.n_systems), np.nan)
     values[place] = value
@@ -436,7 +436,7 @@ def _add_scores(
 def _join_criteria(
     evalset: EvalSet, parts: list[Part], joint: Formula | None, source: str | None, notes: list[str]
 ) -> FloatArray:
-    """The formula of the criteria, or their mean, output by output; an output that lacks one has none."""
+    """Compute the formula, or the mean of the criteria; NaN for outputs that lack a criterion."""
     if joint is None:
         stacked = np.stack([part.values for part in parts])
         _note_partial(stacked, notes)

@@ -45,7 +45,7 @@ _FUNCTIONS = {"min": np.minimum, "max": np.maximum}
 
 @dataclass(frozen=True)
 class Formula:
-    """A formula that was checked."""
+    """A valid formula."""
 
     text: str
     names: tuple[str, ...]  # the criteria or scores it uses, in order of first use, those of the source among them
@@ -53,7 +53,7 @@ class Formula:
     compute: _Computation
 
     def evaluate(self, values: Values, source: Values | None = None) -> FloatArray:
-        """Compute it; whatever rests on a missing value, a division by 0 or a root of a negative is NaN.
+        """Evaluate the formula; NaN for missing values, division by 0 and roots of negative numbers.
 
         >>> parse_formula("a * b").evaluate({"a": np.array([1.0, np.nan]), "b": np.array([0.5, 1.0])})
         array([0.5, nan])
@@ -64,7 +64,7 @@ class Formula:
 
 
 def parse_formula(text: str) -> Formula:
-    """Check a formula and collect the names it uses; any other function or syntax is an OptionError.
+    """Parse a formula; raise OptionError for syntax or functions that are not allowed.
 
     >>> parse_formula("sta * sim * (fl >= source.fl)").names
     ('sta', 'sim', 'fl')
@@ -86,7 +86,7 @@ def parse_formula(text: str) -> Formula:
 
 
 class _Compiler:
-    """Turns nodes that belong to the language into computations, and refuses all others."""
+    """Compiles syntax nodes into functions; raises OptionError for nodes that are not allowed."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -146,7 +146,7 @@ class _Compiler:
 def _propagate_missing(
     operation: Callable[[FloatArray, FloatArray], FloatArray],
 ) -> Callable[[FloatArray, FloatArray], FloatArray]:
-    """NaN where a side is missing, also where numpy gives a number (NaN >= 1 is False, NaN ** 0 is 1)."""
+    """Return NaN where an operand is NaN, even if numpy gives a number (NaN >= 1 is False, NaN ** 0 is 1)."""
     return lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, operation(a, b))
 
 
@@ -162,7 +162,7 @@ class CellJudgments:
 
     @classmethod
     def from_table(cls, table: pl.DataFrame) -> CellJudgments:
-        """Take them from a table of judgments with values."""
+        """Build the arrays from a table of judgments with values."""
         cell = group_codes(table, ["item", "system"])
         names = table["annotator"].drop_nulls().unique(maintain_order=True).to_list()
         codes = table["annotator"].cast(pl.Enum(names)).to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
@@ -171,20 +171,20 @@ class CellJudgments:
 
     @property
     def size(self) -> int:
-        """How many outputs there are."""
+        """The number of outputs."""
         return self.cells.height
 
     @property
     def count(self) -> IntArray:
-        """How many judgments each output has."""
+        """The number of judgments of each output."""
         return np.bincount(self.cell, minlength=self.size).astype(np.int64)
 
     def take(self, rows: IntArray) -> CellJudgments:
-        """Return only these judgments; the outputs stay, some perhaps without any."""
+        """Return only these judgments, with all outputs."""
         return replace(self, cell=self.cell[rows], value=self.value[rows], annotator=self.annotator[rows])
 
     def average_repeats(self) -> tuple[CellJudgments, int]:
-        """Return one judgment for each annotator and output, the mean of theirs, and how many were merged."""
+        """Average an annotator's judgments on the same output; also return how many were merged."""
         key = self._by_annotator()
         distinct, first, index = np.unique(key, return_index=True, return_inverse=True)
         if len(distinct) == len(key):
@@ -193,12 +193,12 @@ class CellJudgments:
         return replace(self.take(first[order]), value=mean[order]), len(key) - len(distinct)
 
     def annotator_weights(self) -> FloatArray:
-        """The weight of each judgment, so that an annotator counts once on an output, however often they judged it."""
+        """Return weights of judgments such that each annotator counts once on an output."""
         _, index, count = np.unique(self._by_annotator(), return_inverse=True, return_counts=True)
         return np.asarray(1.0 / count[index])
 
     def _by_annotator(self) -> IntArray:
-        """A key of each annotator on each output; judgments without an annotator id have one each."""
+        """Return a key per output and annotator; judgments without an annotator have one each."""
         key = self.cell * (len(self.annotators) + 1) + self.annotator
         return np.where(self.annotator >= 0, key, -1 - np.arange(len(self.cell)))
 
@@ -245,7 +245,7 @@ def _combine_method(
 
 
 def parse_method(text: str, **apart: Any) -> tuple[CombineMethod, Spec]:
-    """Parse a method and what was given beside it.
+    """Parse a method spec; `apart` are further parameters.
 
     >>> method, spec = parse_method("dawid_skene", threshold=0.95)
     >>> str(spec), method.labels
@@ -267,7 +267,7 @@ def combine_by_mean(judgments: CellJudgments) -> CellScores:
 
 @_combine_method("median")
 def combine_by_median(judgments: CellJudgments) -> CellScores:
-    """Median of the judgments; one odd judgment among three changes little."""
+    """Median of the judgments; robust to single outliers."""
     return _combine_measurements(judgments, cell_median)
 
 
@@ -312,7 +312,7 @@ def combine_by_majority(judgments: CellJudgments, *, threshold: float | None = N
 def combine_by_dawid_skene(
     judgments: CellJudgments, *, threshold: float = 0.9, smoothing: float = 0.01, iterations: int = 1000
 ) -> CellScores:
-    """The likeliest label given how each annotator errs (Dawid and Skene 1979); undecided below the threshold.
+    """The most probable label under Dawid and Skene's (1979) model; undecided below the threshold.
 
     Args:
         threshold: the posterior a label must exceed.
@@ -342,7 +342,7 @@ def combine_by_dawid_skene(
 
 
 def _encode_judgments(judgments: CellJudgments) -> tuple[FloatArray, np.ndarray]:
-    """The labels in order, and which one each judgment is."""
+    """Return the sorted labels and the index of each judgment's label."""
     kinds, codes = np.unique(judgments.value, return_inverse=True)
     if len(kinds) > MAX_LABELS:
         raise OptionError(
@@ -363,7 +363,7 @@ def _require_share(value: float, method: str) -> float:
 
 @dataclass(frozen=True, eq=False)
 class LabelsCurve(Result):
-    """Error against the number of judgments for each output."""
+    """Error by number of judgments per output."""
 
     # criterion, k, mean and root mean squared error; of labels also wrong (share of decided outputs with another
     # label), its standard deviation over draws, and undecided
@@ -390,7 +390,7 @@ def labels_curve_of(
     repeats: int = 20,
     seed: Seed = 0,
 ) -> tuple[pl.DataFrame, int]:
-    """Draw 1, 2, ... judgments of every output that has many, and compare their combination with the truth.
+    """Estimate the error of combining k = 1, 2, ... judgments per output, drawn without replacement.
 
     Outputs with at least the median number of judgments take part; the truth is the combination of all, unless given.
     Returns the points and the number of outputs; no points where fewer than ten outputs have two judgments.

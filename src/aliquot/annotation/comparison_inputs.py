@@ -26,7 +26,7 @@ COMMON_OPTIONS = ("seed", "where", "level")
 
 
 def read_source(data: Source, *, needs_table: bool, has_choices: bool) -> Data:
-    """Return data as given in Python, or read from a path, a folder, "-" or a name such as wmt23/en-de.
+    """Return data as they are, or read them from a path, a folder, "-" or a name such as wmt23/en-de.
 
     Args:
         data: What the caller passed.

@@ -64,7 +64,7 @@ def analyse_criteria(
     seed: Seed = 0,
     where: str = "table",
 ) -> Criteria:
-    """Ask whether criteria (fluency, coherence, antonym pairs) measure different things.
+    """Analyse whether criteria (fluency, coherence, antonym pairs) measure different things.
 
     Args:
         data: Judgments with criteria, or a table with one column of numbers per criterion (and item, annotator,
@@ -157,7 +157,7 @@ def analyse_criteria(
 
 
 def _reversed_pole_notes(fit: Factors | None, names: Sequence[str], retained: IntArray) -> list[str]:
-    """Name criteria that load negatively on their factor: their poles seem to be the other way round."""
+    """Return a note on criteria that load negatively on their factor: their poles may be reversed."""
     if fit is None:
         return []
     strongest = np.abs(fit.loadings).argmax(axis=1)
@@ -171,7 +171,7 @@ def _reversed_pole_notes(fit: Factors | None, names: Sequence[str], retained: In
 
 
 def _select_varying(correlations: CorrelationMatrix, names: Sequence[str]) -> tuple[IntArray, list[str]]:
-    """Criteria whose correlations are all known: a constant one has none."""
+    """Return the criteria that vary, and notes on constant ones."""
     is_known = np.isfinite(correlations.complete)
     constant = ~np.diag(is_known)
     notes = [
@@ -184,7 +184,7 @@ def _select_varying(correlations: CorrelationMatrix, names: Sequence[str]) -> tu
 def _choose_factor_count(
     square: FloatArray, n: int, factors: int | None, seed: Seed
 ) -> tuple[int, ParallelAnalysis, str]:
-    """How many factors to fit, what noise would show, and how that was found."""
+    """Return the number of factors, the parallel analysis, and how the number was chosen."""
     max_count = max_factors(len(square))
     if factors is not None and not 0 <= factors <= max_count:
         raise OptionError(f"factors is {factors}; {len(square)} criteria allow 0 to {max_count}")
@@ -249,7 +249,7 @@ def _factor_notes(
 def _misfit_notes(
     fit: Factors | None, names: Sequence[str], retained: IntArray, gap: float, communality: float
 ) -> list[str]:
-    """Name what fits badly and was kept, because it was asked for or too little would have been left."""
+    """Return a note on a criterion that fits badly but was kept."""
     worst = None if fit is None else find_worst_variable(fit, gap, communality)
     return [] if worst is None else [f"'{names[retained[worst.variable]]}' fits badly ({worst.reason}) and was kept"]
 

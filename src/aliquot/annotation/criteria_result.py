@@ -32,7 +32,7 @@ class CriterionPair:
 
 @dataclass(frozen=True)
 class DroppedCriterion:
-    """A criterion that left the factor analysis, and why."""
+    """A criterion that was dropped from the factor analysis, and the reason."""
 
     criterion: str
     reason: str
@@ -118,7 +118,7 @@ MAX_PAIRS = 12
 
 
 def _factor_view(result: Criteria, fit: Factors, intro: str) -> View:
-    """Loadings by criterion; below them the factors' shares of variance and correlations."""
+    """Loadings by criterion, then the factors' shares of variance and correlations."""
     number = fit.loadings.shape[1]
     names = [f"factor{place}" for place in range(1, number + 1)]
     p = Column("", kind="p").format_cell(fit.p_value)

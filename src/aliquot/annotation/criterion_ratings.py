@@ -23,7 +23,7 @@ ROWS: tuple[RatingRow, ...] = get_args(RatingRow)
 
 @dataclass(frozen=True, eq=False)
 class CriterionRatings:
-    """Rows x criteria with the item of each row, as codes."""
+    """Ratings as rows x criteria, with the item code of each row."""
 
     names: tuple[str, ...]
     values: FloatArray
@@ -55,7 +55,7 @@ def read_ratings(data: EvalSet | Judgments | pl.DataFrame, rows: RatingRow, wher
 
 
 def _read_wide_table(frame: pl.DataFrame, rows: RatingRow, where: str) -> CriterionRatings:
-    """One column per criterion: every column of numbers that plays no other role."""
+    """Read a table with one column per criterion: all numeric columns without another role."""
     roles = map_columns(frame.columns, None, where)
     keys = [roles[role] for role in ("item", "system", "annotator") if role in roles]
     apart = [name for role, name in roles.items() if role not in ("value", "cost")]
@@ -93,7 +93,7 @@ _REVERSED_WORDS = ("-1", "-1.0", "reversed", "flipped", "true", "yes", "-")
 def turn_by_polarity(
     data: EvalSet | Judgments | pl.DataFrame, scale: tuple[float, float] | None, where: str
 ) -> tuple[EvalSet | Judgments | pl.DataFrame, list[str]]:
-    """Turn the judgments that were given with exchanged poles, as their column `polarity` says."""
+    """Reverse judgments that the column `polarity` marks as given with exchanged poles."""
     table = data if isinstance(data, pl.DataFrame) else require_judgments(data).table
     if not {"polarity", "value"} <= set(table.columns):
         return data, []

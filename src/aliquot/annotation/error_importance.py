@@ -107,7 +107,7 @@ def measure_error_importance(
     level: float = 0.95,
     where: str = "table",
 ) -> ErrorImportance:
-    """Regress scores on the numbers of errors of each type.
+    """Regress scores on counts of errors by type.
 
     Slopes are within annotators (each has a level of its own) and their intervals over items.
 
@@ -156,7 +156,7 @@ def measure_error_importance(
 
 
 def _per_annotator(table: _ErrorCounts, level: float) -> tuple[list[ErrorCost], list[str]]:
-    """A fit for every annotator and score; notes on those who judged too little for one."""
+    """Fit each annotator and score alone; notes name annotators with too few judgments."""
     if table.annotator is None:
         raise DataError("no column says who judged, so slopes per annotator cannot be had; name it in `columns`")
     rows, notes = [], []
@@ -207,7 +207,7 @@ def _importance_notes(fits: Mapping[str, ErrorSlopes], table: _ErrorCounts) -> l
 
 
 def _first_names(column: pl.Series) -> tuple[str, ...]:
-    """The annotators in the order of their codes."""
+    """Return annotators' names in the order of their codes."""
     codes = group_codes(column.alias("annotator").to_frame(), ["annotator"])
     return tuple(str(column[int(row)]) for row in np.unique(codes, return_index=True)[1])
 

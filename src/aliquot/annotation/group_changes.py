@@ -149,7 +149,7 @@ def group_changes(
 
 
 def _collect_people(table: ChoiceTable) -> tuple[pl.DataFrame, list[str]]:
-    """One row per person and measure: participant, group, measure, before, after."""
+    """Return one row per person and measure (participant, group, measure, before, after), and notes."""
     absent = {
         "participant": pl.Series(np.arange(len(table)).astype(str)),
         "measure": pl.Series([SINGLE_MEASURE] * len(table)),

@@ -49,7 +49,7 @@ class JudgmentArrays:
         return len(self.value)
 
     def has_distances(self, level: str) -> bool:
-        """Whether differences between values mean something: not of labels, nor of numbers that stand for labels."""
+        """Whether differences between values are meaningful: not for labels or nominal numbers."""
         return self.ordered and (level != "nominal" or len(np.unique(self.value)) <= 2)
 
     @property
@@ -69,7 +69,7 @@ class JudgmentArrays:
         )
 
     def is_criterion(self, criterion: str) -> BoolArray:
-        """Which rows are judgments under a criterion."""
+        """Return a mask of the judgments under a criterion."""
         return (self.table["criterion"] == criterion).fill_null(value=False).to_numpy()
 
     def of_annotators(self, annotators: Sequence[str]) -> JudgmentArrays:
@@ -78,7 +78,7 @@ class JudgmentArrays:
         return self.take(np.isin(self.annotator, codes))
 
     def format_value(self, value: float) -> str:
-        """A value as it is written."""
+        """Format a value: its label, or the number."""
         # Adding 0 turns -0, which MQM gives outputs without errors, into 0.
         return f"{value + 0.0:g}" if self.labels is None else self.labels[int(value)]
 
@@ -122,7 +122,7 @@ def judgment_arrays(
 
 
 def _number_judgments(data: Data, answer: str | None) -> tuple[Judgments, tuple[str, ...] | None]:
-    """Return judgments whose values are numbers: texts become their places in alphabetical order."""
+    """Convert values to numbers; labels become their alphabetical index. Also return the labels, or None."""
     table = judgment_table(data)
     if set(_PAIR_COLUMNS) <= set(table.columns):  # what was judged is a pair of systems
         table = table.with_columns(
@@ -227,7 +227,7 @@ def _build_arrays(
 
 
 def _find_first_judgments(table: pl.DataFrame, key: IntArray) -> tuple[BoolArray, IntArray]:
-    """Which rows are an annotator's first judgment on a unit, and for each row the place of that first judgment."""
+    """Return a mask of each annotator's first judgment on a unit, and the row of that judgment for each row."""
     rows = pl.DataFrame({"key": key, "at": np.arange(len(key))})
     order_columns = [
         name for name in _ORDER_COLUMNS if name in table.columns and table[name].null_count() < table.height
@@ -259,7 +259,7 @@ def recode_arrays(arrays: JudgmentArrays, recoding: Recoding) -> JudgmentArrays:
 
 
 def parse_groups(text: str) -> dict[str, list[str]]:
-    """Read `experts=a1|a2,crowd=a3|a4`.
+    """Parse `experts=a1|a2,crowd=a3|a4` into group -> annotators.
 
     >>> parse_groups("experts=a1|a2,crowd=a3")
     {'experts': ['a1', 'a2'], 'crowd': ['a3']}

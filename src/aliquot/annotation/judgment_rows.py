@@ -44,11 +44,11 @@ class JudgmentRows:
 
     @property
     def ordered_by(self) -> str | None:
-        """The column that says what came first: time, else order."""
+        """The column that orders judgments: time, else order; None without either."""
         return next((name for name in ("time", "order") if name in self.filled_columns), None)
 
     def with_marks(self, reasons: pl.Series) -> JudgmentRows:
-        """Return the judgments with further reasons; the first reason of a judgment stays."""
+        """Add marks; a judgment that is marked already keeps its reason."""
         table = self.table.with_columns(pl.coalesce(MARKED, reasons.cast(pl.String)).alias(MARKED))
         return replace(self, table=table)
 
@@ -59,7 +59,7 @@ def judgment_table(data: Data) -> pl.DataFrame:
 
 
 def require_judgments(data: Data) -> Judgments:
-    """Return the judgments in the data, or raise where there are none."""
+    """Return the judgments in the data; raise DataError if there are none."""
     if isinstance(data, Judgments):
         return data
     if isinstance(data, pl.DataFrame):
@@ -86,7 +86,7 @@ def make_evalset(data: Data) -> EvalSet:
 
 
 def judgment_rows(judgments: Judgments) -> JudgmentRows:
-    """Make the table of judgments.
+    """Convert judgments to one row each, with all columns that cleaning uses.
 
     >>> table = pl.DataFrame({"item": [0, 0], "system": ["A", "B"], "value": [3.0, None], "seconds": [9.0, 4.0]})
     >>> judgment_rows(Judgments(table)).table["state"].to_list()
@@ -109,7 +109,7 @@ def judgment_rows(judgments: Judgments) -> JudgmentRows:
 
 
 def drop_rows(table: pl.DataFrame, left_out: Mapping[str, pl.Expr]) -> tuple[pl.DataFrame, list[str]]:
-    """Leave rows out, one condition after the other, and note how many each removes."""
+    """Drop rows by one condition after the other; notes count how many each drops."""
     notes = []
     for what, condition in left_out.items():
         remaining = table.filter(~condition)
@@ -119,7 +119,7 @@ def drop_rows(table: pl.DataFrame, left_out: Mapping[str, pl.Expr]) -> tuple[pl.
 
 
 def _merge_errors(table: pl.DataFrame) -> tuple[pl.DataFrame, IntArray]:
-    """Sum up the errors of a judgment; the other columns are those of its first row."""
+    """Merge the errors of a judgment (MQM) into one row with their sum."""
     if "error" not in table.columns:
         return table, np.arange(table.height)
     of_row = group_codes(table, _JUDGMENT_KEYS)
@@ -134,7 +134,7 @@ def _merge_errors(table: pl.DataFrame) -> tuple[pl.DataFrame, IntArray]:
 
 
 def group_codes(table: pl.DataFrame, columns: Sequence[str]) -> IntArray:
-    """Codes 0, 1, ... of the combinations of these columns, in order of first appearance; null is a value, too.
+    """Return codes 0, 1, ... of the combinations of columns, in order of appearance; null counts as a value.
 
     >>> group_codes(pl.DataFrame({"a": ["x", "y", "x", None]}), ["a"]).tolist()
     [0, 1, 0, 2]
@@ -148,7 +148,7 @@ def group_codes(table: pl.DataFrame, columns: Sequence[str]) -> IntArray:
 
 
 def first_rows(codes: IntArray) -> IntArray:
-    """Where each code of `group_codes` appears first.
+    """Return the first row of each code of `group_codes`.
 
     >>> first_rows(np.array([0, 1, 0, 2])).tolist()
     [0, 1, 3]
@@ -157,7 +157,7 @@ def first_rows(codes: IntArray) -> IntArray:
 
 
 def _judgment_state() -> pl.Expr:
-    """Answered where there is a value; else as `state` says; else skipped where time was spent, and pending."""
+    """State of each judgment: answered if it has a value, else `state`, else skipped if timed, else pending."""
     stated = (
         pl.col("state")
         .str.to_lowercase()
@@ -202,7 +202,7 @@ def page_columns(judged: JudgmentRows) -> tuple[pl.DataFrame, list[str]]:
 
 
 def list_pages(judged: JudgmentRows) -> pl.DataFrame:
-    """One row per page of a known annotator: its key, `seconds` (null if unknown), `skipped` and `pending`.
+    """Return one row per page and annotator: its key, `seconds` (null if unknown), `skipped` and `pending`.
 
     Equal seconds on a page are taken for the page's time, written on each of its judgments; otherwise they add up.
     """
@@ -228,7 +228,7 @@ RecodeLike = str | Mapping[str, Sequence[object]]
 
 @dataclass(frozen=True)
 class Recoding:
-    """A map from values to fewer values."""
+    """A map from values to new values."""
 
     name: str  # of the re-coded scale
     groups: tuple[tuple[str, tuple[str, ...]], ...]  # new value and the old ones (or ranges LOW..HIGH), in order
@@ -238,12 +238,12 @@ class Recoding:
 
     @property
     def labels(self) -> tuple[str, ...] | None:
-        """The new values in order, or None where they are numbers."""
+        """The new labels in order; None if they are numbers."""
         new = tuple(label for label, _ in self.groups)
         return None if all(_parse_number(label) is not None for label in new) else new
 
     def apply(self, values: pl.Series) -> pl.Series:
-        """Return the new values as numbers: themselves, or their place among the labels.
+        """Return the new values as numbers; labels become their index.
 
         >>> parse_recoding("1|2=low,3..5=high").apply(pl.Series([1.0, 4.0])).to_list()
         [0.0, 1.0]
@@ -271,7 +271,7 @@ class Recoding:
 
 
 def parse_recoding(recoding: RecodeLike, name: str = "re-coded") -> Recoding:
-    """Read a map, written `old|old=new,old=new` or `NAME:old|old=new,...`.
+    """Parse a map `old|old=new,old=new` or `NAME:old|old=new,...`.
 
     >>> parse_recoding("gravity:0|1|2=significant,3|4|5|6=insignificant,7=none").name
     'gravity'

@@ -205,7 +205,7 @@ def compare_postedits(
 def _collect_segments(
     table: ChoiceTable, outputs: EvalSet | None, systems: Sequence[str] | None, by: str | None
 ) -> tuple[pl.DataFrame, list[str]]:
-    """One row per edited segment: item, annotator, group, a, b, final, output_a, output_b, side."""
+    """Return one row per edited segment (item, annotator, group, a, b, texts, side), and notes."""
     has_outputs = "output_a" in table.frame.columns and "output_b" in table.frame.columns
     unnamed = has_outputs and systems is None and not (table.has_column("system_a") and table.has_column("system_b"))
     a, b = pair_names(table, OUTPUTS if unnamed else systems)
@@ -224,7 +224,7 @@ def _collect_segments(
 
 
 def _outputs_in_table(table: ChoiceTable) -> tuple[pl.Series, pl.Series]:
-    """The texts of the table. A CSV file writes empty and missing outputs alike, so one missing alone is empty."""
+    """Return the outputs in the table; a single missing one is empty, because CSV writes both alike."""
     texts = pl.DataFrame({role: table.unstripped_texts(role) for role in ("output_a", "output_b")})
     filled = texts.select(
         pl.col(name).fill_null(pl.when(pl.col(opposite).is_not_null()).then(pl.lit("")))
@@ -236,7 +236,7 @@ def _outputs_in_table(table: ChoiceTable) -> tuple[pl.Series, pl.Series]:
 def _outputs_in_data(
     table: ChoiceTable, outputs: EvalSet | None, a: pl.Series, b: pl.Series
 ) -> tuple[pl.Series, pl.Series]:
-    """Take the texts of each row's two systems from the data."""
+    """Return the texts of each row's two systems from the data."""
     if outputs is None or outputs.outputs is None:
         raise OptionError(
             f"{table.where}: no columns 'output_a' and 'output_b' hold the suggestions; name them in `columns`, "
@@ -256,7 +256,7 @@ def _outputs_in_data(
 
 
 def _keep_usable(rows: pl.DataFrame, table: ChoiceTable) -> tuple[pl.DataFrame, list[str]]:
-    """Leave out segments without a final text, and those whose outputs are missing; an empty output is a text."""
+    """Leave out segments without a final text or outputs; an empty output counts as a text."""
     notes = []
     for what, lacking in (
         ("a final text", pl.col("final").is_null() | (pl.col("final").str.strip_chars() == "")),
@@ -317,6 +317,6 @@ def _postedited_row(group: str, a: str, b: str, rows: pl.DataFrame, level: float
 
 
 def _read_choices(side: pl.Series, same: BoolArray) -> IntArray:
-    """1 where a's output was taken, -1 where b's was, 0 where they are identical or the choice is unknown."""
+    """Return 1 where a's output was chosen, -1 for b's, 0 where they are identical or the choice is unknown."""
     picked = side.replace_strict({"a": 1, "b": -1}, default=0, return_dtype=pl.Int64).fill_null(0).to_numpy()
     return np.where(same, 0, picked).astype(np.int64)

@@ -135,7 +135,7 @@ def _validate_options(alpha: float, rule: PreferenceRule) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _PairTests:
-    """Tests of all pairs, systems x systems: the clustered sign test, p, and p for all pairs of a component at once."""
+    """Tests of all pairs (systems x systems): clustered sign test, p, and p adjusted within a component."""
 
     scores: FloatArray
     direct: FloatArray
@@ -144,12 +144,12 @@ class _PairTests:
     p_adjusted: FloatArray
 
     def order_pair(self, a: int, b: int) -> tuple[int, int]:
-        """The system with the higher score first; where scores are equal, the more often chosen one."""
+        """Return the pair with the higher score first; the more often chosen system if scores are equal."""
         gap = float(self.scores[a] - self.scores[b])
         return (b, a) if (gap if abs(gap) > 1e-9 else self.net[a, b]) < 0 else (a, b)
 
     def list_tests(self, systems: Sequence[str], component: IntArray) -> tuple[PairTest, ...]:
-        """The test of every two systems of a component."""
+        """Return the tests of all pairs within components."""
         return tuple(
             PairTest(systems[a], systems[b], float(self.p[a, b]), float(self.p_adjusted[a, b]))
             for first, second in np.argwhere(np.triu(component[:, None] == component[None, :], 1)).tolist()
@@ -184,7 +184,7 @@ def _pair_tests(
 
 
 def _rank_by_component(fit: BradleyTerry, tests: _PairTests, alpha: float) -> tuple[IntArray, IntArray, IntArray]:
-    """Lowest and highest rank and the cluster of each system, among the systems of its component."""
+    """Return lowest rank, highest rank and cluster of each system within its component."""
     low, high, clusters = (np.ones(len(fit.scores), dtype=np.int64) for _ in range(3))
     for part in np.unique(fit.component):
         members = np.flatnonzero(fit.component == part)

@@ -61,7 +61,7 @@ def select_countable(
 
 
 def _judgments_and_column(data: Data, answer: str) -> tuple[Judgments, str]:
-    """Judgments and the column of their values: labels in `value` of a bare table move to a column of their own."""
+    """Return judgments and the name of the column with their values."""
     if isinstance(data, pl.DataFrame) and answer == "value" and data.schema.get("value") == pl.String:
         data = data.with_columns(pl.col("value").alias(_LABEL), pl.lit(None, dtype=pl.Float64).alias("value"))
         answer = _LABEL
@@ -75,7 +75,7 @@ def _judgments_and_column(data: Data, answer: str) -> tuple[Judgments, str]:
 
 
 def reweight_errors(judgments: Judgments, weights: MQMWeights) -> Judgments:
-    """Return MQM errors with minus these weights as values.
+    """Set the values of MQM errors to minus the weights.
 
     >>> errors = pl.DataFrame({"item": [0, 0], "system": ["A", "A"], "value": [0.0, 0.0], "error": [0, 1],
     ...     "category": ["Accuracy", "Fluency/Punctuation"], "severity": ["Major", "minor"]})
@@ -102,7 +102,7 @@ def reweight_errors(judgments: Judgments, weights: MQMWeights) -> Judgments:
 
 
 def parse_recodings(recode: Recodes | None, criteria: Sequence[str]) -> dict[str | None, Recoding]:
-    """Return criterion -> map; a map whose name is no criterion is for all of them (None).
+    """Return criterion -> map; None is the key of a map for all criteria.
 
     >>> sorted(parse_recodings("fluency:yes=1,partially=0.5,no=0", ["fluency", "style"]))
     ['fluency']
@@ -132,12 +132,12 @@ def _parse_numeric_recoding(recoding_text: RecodeAny, name: str) -> Recoding:
 
 
 def recode_judgments(table: pl.DataFrame, recodings: Mapping[str | None, Recoding]) -> pl.DataFrame:
-    """Return the judgments with `value` on the new scale; labels must have a re-coding."""
+    """Re-code the values; labels need a re-coding."""
     return table.with_columns(_numeric_values(table, "answer", recodings)).filter(pl.col("value").is_not_null())
 
 
 def recode_values(data: Data, answer: str, recode: Recodes | None) -> Judgments:
-    """Return all judgments with numbers as values, by the re-coding; `expected` values are re-coded, too.
+    """Return all judgments with re-coded values; the column `expected` is re-coded, too.
 
     >>> table = pl.DataFrame({"item": [0, 1], "system": ["A", "A"], "value": ["yes", None]})
     >>> recode_values(table, "value", "yes=1,no=0").table["value"].to_list()
@@ -152,7 +152,7 @@ def recode_values(data: Data, answer: str, recode: Recodes | None) -> Judgments:
 
 
 def _numeric_values(table: pl.DataFrame, column: str, recodings: Mapping[str | None, Recoding]) -> pl.Series:
-    """The numbers that the values in a column stand for, criterion by criterion."""
+    """Convert a column to numbers by each criterion's re-coding."""
     values = table[column]
     if not recodings and values.dtype == pl.String and values.count():
         raise DataError(
@@ -169,7 +169,7 @@ def _numeric_values(table: pl.DataFrame, column: str, recodings: Mapping[str | N
 
 
 def make_comparable(table: pl.DataFrame, method: str | None) -> tuple[pl.DataFrame, Normalised | None]:
-    """Return the judgments normalised; those without a comparable value leave."""
+    """Normalise judgments; those without a normalised value are dropped."""
     if method is None:
         return table, None
     normalised = normalise_judgments(table, method)
@@ -178,7 +178,7 @@ def make_comparable(table: pl.DataFrame, method: str | None) -> tuple[pl.DataFra
 
 
 def format_recoding(recode: Recodes | None) -> str | None:
-    """Write re-codings for a signature.
+    """Format re-codings for a signature.
 
     >>> format_recoding("1|2=0,3=1")
     '(1|2=0,3=1)'
@@ -204,7 +204,7 @@ Unit = Literal["auto", "item", "output"]
 
 @dataclass(frozen=True, eq=False)
 class Normalised:
-    """Comparable values, and what they say about the annotators."""
+    """Normalised values, and statistics of the annotators."""
 
     z: FloatArray  # the new value of each row, NaN where there is none
     # One row per annotator and criterion (and block): judgments, and mean, sd and status (z), or severity, its standard
@@ -266,7 +266,7 @@ def _z_notes(
 
 
 def normalise_crossed(table: pl.DataFrame, *, unit: Unit = "auto") -> Normalised:
-    """Take each annotator's severity off their judgments; severity and item effects are fitted together, by criterion.
+    """Subtract each annotator's severity, fitted together with item effects for each criterion.
 
     `unit`: what has an effect beside its annotator: the item, or the output (an item with its system), which needs
     outputs judged by several annotators; `auto` takes the output where most judgments are on such ones.

@@ -22,7 +22,7 @@ from aliquot.validation import one_of
 
 @dataclass(frozen=True)
 class PoolItem:
-    """One question of a pool and what the pilot says of it."""
+    """One question of a pool and its ratings in the pilot."""
 
     question: str
     n: int  # ratings of its suitability

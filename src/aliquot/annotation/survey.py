@@ -63,7 +63,7 @@ def survey(data: Source, kind: Literal["panas"], **options: Any) -> AffectScores
 @overload
 def survey(data: Source, kind: str | None = None, **options: Any) -> SurveyResult: ...
 def survey(data: Source, kind: str | None = None, **options: Any) -> SurveyResult:
-    """Analyse the questions that people answered: criteria, errors, questionnaires, groups before and after.
+    """Analyse questionnaires: criteria, error costs, pools of questions, PANAS, changes of two groups.
 
     Args:
         data: A table (a Polars or pandas DataFrame, or the path of a CSV, TSV or Parquet file), or judgments or data.
@@ -120,7 +120,7 @@ def _detect_kind(data: Data, options: Mapping[str, Any]) -> str:
 
 
 def _evalset_of_judgments(source: Data, options: Mapping[str, Any]) -> Data:
-    """Make data of a file's table of judgments; a table with a column for each criterion stays one."""
+    """Convert a table of judgments with criteria to data; other tables stay tables."""
     columns, where = options.get("columns"), options["where"]
     if not isinstance(source, pl.DataFrame) or not {"criterion", "value"} <= set(
         map_columns(source.columns, columns, where)

@@ -180,7 +180,7 @@ def compare_verified(
 def _merge_repeated_judgments(
     rows: pl.DataFrame, table: ChoiceTable, *, strict: bool
 ) -> tuple[pl.DataFrame, list[str]]:
-    """One judgment per annotator, item and pair; contradictory ones are left out."""
+    """Keep one judgment per annotator, item and pair; contradictory ones are left out."""
     keys = ["item", "annotator", "a", "b"]
     named = rows.filter(pl.col("annotator").is_not_null())
     kinds = named.group_by(keys, maintain_order=True).agg(

@@ -102,7 +102,7 @@ def estimate(
     seed: int = 0,
     **parameters: Any,
 ) -> Estimates:
-    """Estimate every system's mean over the whole test set, and who is really better than whom.
+    """Estimate each system's mean over the whole test set, with intervals, tests of all pairs, clusters and ranks.
 
     Args:
         data: the whole test set, with human scores on some items, or with `judgments` given apart.
@@ -250,7 +250,7 @@ class _EstimationTask:
     scale: Scale | None
 
     def infer(self, sample: Sample, spec: Spec, *, adjusted: bool) -> tuple[Inference, TargetVariance]:
-        """Fit an estimator, and add to its covariance what the target asks for."""
+        """Fit an estimator; add the covariance that the target requires."""
         is_given = self.target == "given"
         base = infer_means(add_past_prediction(sample, self.campaigns), spec, question=(self.scale, is_given))
         goal = target_variance(base, self.target, self.noise, adjusted=adjusted)
@@ -260,7 +260,7 @@ class _EstimationTask:
 def _compute_limits(
     inference: Inference, interval: IntervalKind, adjust: PairAdjustment, *, level: float, **options: Any
 ) -> Bounds:
-    """Intervals; those of differences hold for all pairs at once where the adjusted p-values do."""
+    """Return intervals; those of differences are simultaneous if the adjustment is `holm` or `maxt`."""
     limits = cut_to_scale(compute_bounds(interval, inference, level=level, **options), inference.scale)
     if interval == "t":
         limits = cut_to_scale(follow_exact_tests(limits, inference, options["seed"]), inference.scale)
@@ -272,20 +272,20 @@ def _compute_limits(
 
 
 def _scale_of(sample: Sample, value_range: tuple[float, float] | None, *, adjusted: bool) -> Scale | None:
-    """The scale of the scores as people gave them; adjusted for severity, they are no longer at its two ends."""
+    """Return the scale of the scores; scores adjusted for severity are not binary."""
     scale = find_scale(sample.scores) if value_range is None else scale_of_range(value_range, sample.scores)
     return replace(scale, binary=False) if scale is not None and adjusted else scale
 
 
 def _sample_without_warnings(data: EvalSet, human: str | None, selection: Selection | None) -> Sample:
-    """The judged sample as people scored it; what there is to warn of has been said of the adjusted one."""
+    """Return the judged sample of the unadjusted scores, without repeating the warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
         return judged_sample(data, human, selection)
 
 
 def _rescale_estimates(estimates: Estimates, factor: float) -> Estimates:
-    """The result on the scale of the data."""
+    """Multiply the estimates by `factor`: back to the scale of the data."""
     systems = tuple(
         replace(
             row,
@@ -307,7 +307,7 @@ def _rescale_estimates(estimates: Estimates, factor: float) -> Estimates:
 
 
 def _describe_selection(selection: Selection | None) -> str | None:
-    """Name a selection by its method and a digest of what it chose."""
+    """Describe a selection by its method and a digest of its items."""
     if selection is None:
         return None
     digest = hashlib.sha256(str(selection.to_dict()["items"]).encode()).hexdigest()[:6]
@@ -315,12 +315,12 @@ def _describe_selection(selection: Selection | None) -> str | None:
 
 
 def _join_fingerprints(campaigns: Sequence[EvalSet]) -> str | None:
-    """Name earlier campaigns by their digests."""
+    """Join the fingerprints of earlier campaigns."""
     return "+".join(campaign.fingerprint for campaign in campaigns) or None
 
 
 def auto_estimator(spec: Spec, *, past: bool = False) -> Spec:
-    """Put the evidence's choice in the place of `auto`.
+    """Replace `auto` by the recommended estimator.
 
     >>> str(auto_estimator(parse_spec("auto:goal=ranking")))
     'multilevel'
@@ -335,7 +335,7 @@ def auto_estimator(spec: Spec, *, past: bool = False) -> Spec:
 
 
 def _effective_n(inference: Inference, n: FloatArray) -> FloatArray:
-    """How many judgments of a simple random sample with its plain mean would be as precise: n Var_mean / Var_est."""
+    """Return the size of a simple random sample whose plain mean has the same variance: n Var_mean / Var_est."""
     sample, variance = inference.sample, inference.se**2
     share = np.where(np.isfinite(sample.scores), sample.weight[:, None], 0.0)
     share = share / np.maximum(share.sum(axis=0), 1e-300)

@@ -23,7 +23,7 @@ from aliquot.validation import one_of
 
 @dataclass(frozen=True)
 class SystemEstimate:
-    """One system: its estimated mean over the whole test set and how sure we are of it and of its rank.
+    """One system: its estimated mean over the whole test set, its interval and its ranks.
 
     A system that was never judged has no rank, no cluster and no probability of being best.
     """
@@ -102,7 +102,7 @@ class Estimates(Result):
 
     @property
     def lead(self) -> Lead:
-        """Who leads, by the p-values that the result shows; for at least two judged systems."""
+        """The leading systems by the p-values of the result; needs two judged systems."""
         judged = [row for row in self.systems if row.cluster is not None]
         published, names = self.rule == "published", [row.system for row in judged]
         tests = [
@@ -115,7 +115,7 @@ class Estimates(Result):
 
     @property
     def contenders(self) -> tuple[str, ...]:
-        """Systems that may be the best: the first cluster, and those not told apart from its only member."""
+        """Systems that may be the best: the first cluster, and those not significantly worse than its only member."""
         if sum(row.cluster is not None for row in self.systems) < 2:
             return tuple(row.system for row in self.systems if row.cluster == 1)
         return (*self.lead.leaders, *self.lead.rivals)

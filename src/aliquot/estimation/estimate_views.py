@@ -74,7 +74,7 @@ def _system_view(result: Estimates) -> View:
 
 
 def _describe_target(result: Estimates) -> str:
-    """Say what the numbers are about, and where the uncertainty of a mean comes from."""
+    """Describe the target and the shares of a mean's variance."""
     parts = [f"{format_percent(share)} {name}" for name, share in result.variance.items() if share > 0]
     sources = f"; variance of a mean: {', '.join(parts)}" if len(parts) > 1 else ""
     people = _FEW_ANNOTATORS.get(result.annotators) or _MANY_ANNOTATORS.get(result.target, "")
@@ -90,7 +90,7 @@ def _rank_range(row: Any) -> str:
 
 
 def _choose_decimals(width: float) -> int:
-    """Return how many decimals tell apart a hundredth of the range shown."""
+    """Return the decimals needed to resolve a hundredth of the range."""
     return 2 if width >= 2 else 3 if width >= 0.2 else 4
 
 

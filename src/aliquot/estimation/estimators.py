@@ -31,13 +31,13 @@ _MIN_PER_BIN = 8
 
 @estimator("mean")
 def estimate_mean(sample: Sample) -> Fitted:
-    """The weighted mean of the judged items (Hajek); the plain mean for equal chances."""
+    """Weighted mean of the judged items (Hajek); the plain mean for equal probabilities."""
     return Fitted(weighted_means(sample.scores, sample.cells), linearised_contributions(sample.scores, sample.cells))
 
 
 @estimator("stratified")
 def estimate_stratified(sample: Sample, *, bins: str | None = None) -> Fitted:
-    """The mean of bin means, weighted by the bins' sizes in the whole set.
+    """Mean of bin means, weighted by the sizes of the bins in the whole set.
 
     Args:
         bins: an item column (document, domain, ...) to post-stratify by; the design's own bins by default.
@@ -59,7 +59,7 @@ def estimate_stratified(sample: Sample, *, bins: str | None = None) -> Fitted:
 
 
 def _estimate_by_design_bins(sample: Sample, stratum: IntArray) -> Fitted:
-    """The design's own bins: its weights add up to their sizes already."""
+    """Stratify by the bins of the design, whose weights already sum to the bin sizes."""
     means = _bin_means(sample.scores, stratum, sample.weight, int(stratum.max()) + 1)
     z = linearised_contributions(sample.scores - means[stratum], sample.weight)
     if sample.kind != "stratified":
@@ -70,14 +70,14 @@ def _estimate_by_design_bins(sample: Sample, stratum: IntArray) -> Fitted:
 
 
 def _calibrate_weights(weight: FloatArray, judged: IntArray, sizes: IntArray) -> FloatArray:
-    """Scale the weights so that they add up to the bin's size in every bin."""
+    """Scale the weights so that they sum to the size of each bin."""
     total = np.bincount(judged, weight, minlength=len(sizes))
     scaled: FloatArray = weight * (sizes / np.where(total > 0, total, 1.0))[judged]
     return scaled
 
 
 def _bin_means(scores: FloatArray, codes: IntArray, weight: FloatArray, bins: int) -> FloatArray:
-    """Weighted mean of each bin and system; the system's own mean where a bin has nothing of it."""
+    """Return the weighted mean of each bin and system; the system's overall mean where a bin has no judgment of it."""
     share = np.where(np.isfinite(scores), weight[:, None], 0.0)
     total, count = np.zeros((bins, scores.shape[1])), np.zeros((bins, scores.shape[1]))
     np.add.at(total, codes, np.where(np.isfinite(scores), scores, 0.0) * share)
@@ -86,7 +86,7 @@ def _bin_means(scores: FloatArray, codes: IntArray, weight: FloatArray, bins: in
 
 
 def _assign_bins(sample: Sample, bins: str | None) -> tuple[IntArray, int]:
-    """Bin of every item of the population, each with enough judged items, and how many bins were given up for it."""
+    """Return the bin of every item, such that bins have enough judged items, and how many bins were merged."""
     evalset = sample.evalset
     if bins in (None, "document"):
         codes = evalset.documents
@@ -100,7 +100,7 @@ def _assign_bins(sample: Sample, bins: str | None) -> tuple[IntArray, int]:
 
 
 def _join_small_bins(codes: IntArray, sample: Sample) -> tuple[IntArray, int]:
-    """Join bins, in the order of their mean quality (or as they come), until each has enough judged items."""
+    """Merge neighbouring bins, ordered by mean quality, until each has enough judged items."""
     sizes = np.bincount(codes)
     judged = codes[sample.rows]
     if sample.kind == "clustered":  # whole documents are the evidence: count those, not their items
@@ -200,7 +200,7 @@ def estimate_greg(
 
 
 def _fit_slopes(proxies: Proxies, sample: Sample, ridge: float) -> PooledFit:
-    """The pooled ridge; with earlier campaigns, mixed with one that leans on them, as the judged items decide.
+    """Fit the pooled ridge; with earlier campaigns, average it with a fit that uses their prediction.
 
     Weights are those of the likelihoods of leave-one-item-out residuals, L_i ~ (sum w e^2)^(-n/2).
     """
@@ -223,16 +223,16 @@ def _fit_slopes(proxies: Proxies, sample: Sample, ridge: float) -> PooledFit:
 
 
 def _pool_contributions(z: FloatArray, sample: Sample) -> FloatArray:
-    """Contributions whose variances are drawn towards the common one: few judged items may not have seen a tail."""
+    """Shrink the variances of contributions towards their mean: few items may miss a heavy tail."""
     return z * pooling_factors((z**2).sum(axis=0), sample.counts)
 
 
 @estimator("multilevel")
 def estimate_multilevel(sample: Sample, *, metrics: tuple[str, ...] | None = None, texts: bool = False) -> Fitted:
-    """For rankings: greg, its system effects drawn towards what the metrics expect, as far as they proved right.
+    """For rankings: greg with system effects shrunk towards the metrics' prediction.
 
-    How far is told by the judged items (stats/shrinkage.py). Means are no longer unbiased: a system that the metrics
-    misjudge, and they alone, is drawn the wrong way. Errors are greg's: intervals have its width around the drawn
+    The judged items decide how far (stats/shrinkage.py). Means are no longer unbiased: a system that the metrics
+    alone misjudge is shrunk the wrong way. Errors are greg's: intervals have its width around the shrunken
     value, so that they count the bias as well. With fewer than four systems it is greg.
 
     Args:
@@ -255,10 +255,10 @@ def estimate_multilevel(sample: Sample, *, metrics: tuple[str, ...] | None = Non
 
 @estimator("informed")
 def estimate_informed(sample: Sample, *, metrics: tuple[str, ...] | None = None, texts: bool = True) -> Fitted:
-    """For few judged items: greg with slopes from earlier campaigns, and systems drawn towards what is expected.
+    """For few judged items: greg with slopes from earlier campaigns, and system effects shrunk to the prediction.
 
     What earlier campaigns predict (`past=`) is a feature of its own, whose slope the judged items decide. Then systems
-    are drawn as by multilevel, but one that is far from what the others show stays (stats/shrinkage.py). Means are not
+    are shrunk as by multilevel, except outliers (stats/shrinkage.py). Means are not
     unbiased; intervals have greg's width and count the bias. With fewer than four systems it is greg.
 
     Args:
@@ -274,7 +274,7 @@ def estimate_informed(sample: Sample, *, metrics: tuple[str, ...] | None = None,
 
 
 def item_effects(sample: Sample, residual: FloatArray, unseen: FloatArray) -> Fitted:
-    """Means of residuals of systems judged on different items: a random effect of each item links them.
+    """Estimate mean residuals of systems judged on different items, by a random effect of each item.
 
     An item's effect, seen in the systems judged on it, corrects the means of the others (docs/methods.md, section 8).
     `unseen` are the residuals of fits that have not seen their item: they tell how far to trust item effects, and the
@@ -288,7 +288,7 @@ def item_effects(sample: Sample, residual: FloatArray, unseen: FloatArray) -> Fi
 
 
 def _population_means(sample: Sample, residual: FloatArray, means: FloatArray, share: float) -> FloatArray:
-    """Mean residual of each system over all items: judged cells as they are, the others by system and item effect.
+    """Return each system's mean residual over all items: judged cells, and predictions by system and item effect.
 
     With equal weights these are the system effects themselves; with weights of their own, systems judged on most items
     come close to what is known, and one judged on all has exactly its mean.
@@ -307,7 +307,7 @@ _MIN_EXTRA_WEIGHT = (
 
 
 def _extra_weights(sample: Sample) -> FloatArray:
-    """How many unjudged cells of its system each judged cell stands for, w - 1 (Brewer 1999); a system's w sum to N."""
+    """Return the unjudged cells that each judged cell represents, w - 1 (Brewer 1999), with w scaled to sum to N."""
     weight = np.where(np.isfinite(sample.scores), as_cell_weights(sample.cells), 0.0)
     total = weight.sum(axis=0)
     scaled: FloatArray = weight * np.divide(sample.population, total, out=np.ones_like(total), where=total > 0)
@@ -315,7 +315,7 @@ def _extra_weights(sample: Sample) -> FloatArray:
 
 
 def choose_ridge(features: int, sample: Sample, ridge: float, min_ridge: float) -> tuple[float, tuple[str, ...]]:
-    """Without ridge, a slope needs several items to learn from, or errors look far too small: then ridge is used."""
+    """Return the ridge, raised where there are too few items per slope, which would make errors too small."""
     if ridge >= min_ridge or features * _ITEMS_PER_SLOPE <= sample.n:
         return ridge, ()
     return min_ridge, (f"{features} proxies and only {sample.n} judged items: ridge={min_ridge:g} is used",)
@@ -332,7 +332,7 @@ def estimate_cv(
     proxy: Literal["mean", "several", "knn"] = "mean",
     k: int = NEIGHBOURS,
 ) -> Fitted:
-    """Control variate: the mean, corrected by how far the sample's proxy mean lies from that of all items.
+    """Control variate: the mean, corrected by the difference of proxy means between the sample and all items.
 
     Args:
         metrics: the metrics behind the proxy, joined by |; all usable ones by default.
@@ -353,7 +353,7 @@ def estimate_cv(
 
 
 def _control_variate(sample: Sample, proxies: FloatArray, names: list[str], *, learned: bool) -> Fitted:
-    """Slopes of each system by itself: beta = Cov(y, z) / Var(z) from the sample, weighted.
+    """Fit each system's slopes alone: beta = Cov(y, z) / Var(z), weighted over the sample.
 
     A learned proxy predicts the score itself: where it seems to predict the opposite (as means of the others do, for
     few items) it predicts nothing, and its slope is 0.
@@ -375,7 +375,7 @@ def _control_variate(sample: Sample, proxies: FloatArray, names: list[str], *, l
 
 
 def cross_fitted_neighbours(stack: FloatArray, sample: Sample, k: int, folds: int = 5) -> FloatArray:
-    """Predict every output from the k nearest judged outputs of the same system, never from its own fold.
+    """Predict each output by the k nearest judged outputs of its system in other folds.
 
     Unjudged outputs get the mean of the folds' predictions, so that judged and unjudged ones are alike.
     """
@@ -408,7 +408,7 @@ def list_estimators() -> dict[str, Estimator]:
 
 
 def check_estimator(spec: Spec) -> None:
-    """Refuse an unknown estimator or parameter before any work is done."""
+    """Raise for an unknown estimator or parameter."""
     if spec.name not in ESTIMATORS:
         raise unknown_name("estimator", spec.name, ESTIMATORS)
     bind_parameters(spec.name, ESTIMATORS[spec.name].parameters, spec.parameters)

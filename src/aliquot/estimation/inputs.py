@@ -41,7 +41,7 @@ _MAX_EXAMPLES = 3
 
 @dataclass(frozen=True)
 class Mismatch:
-    """One kind of thing that does not fit: what, how often, an example, and what was done about it."""
+    """A kind of mismatch between judgments and data: what, how many, an example, and what was done."""
 
     what: str
     count: int
@@ -50,13 +50,13 @@ class Mismatch:
 
     @property
     def sentence(self) -> str:
-        """The same in one sentence."""
+        """The mismatch in one sentence."""
         what = f"judgments of {self.what}" if self.what.startswith("unknown") else self.what
         return f"{self.count} {what.replace('judgments', 'judgment', self.count == 1)} {self.action}: {self.example}"
 
 
 def _refuse_changed_outputs(data: EvalSet, table: pl.DataFrame) -> None:
-    """Refuse judgments of a campaign whose outputs had another text than the data have."""
+    """Raise DataError if outputs changed since a campaign judged them."""
     if OUTPUT_DIGEST not in table.columns or data.outputs is None:
         return
     cells = (
@@ -77,7 +77,7 @@ def _refuse_changed_outputs(data: EvalSet, table: pl.DataFrame) -> None:
 def attach_judgments(
     data: EvalSet, judgments: JudgmentsLike, selection: Selection | None = None, human: str | None = None
 ) -> tuple[EvalSet, tuple[Mismatch, ...]]:
-    """Return the data with the judgments' cell means as human score, and what did not fit.
+    """Add judgments to the data: their cell means become the human score. Also return what did not fit.
 
     Judgments of unknown items or systems are left out, those outside the selection too (their items had no chance) and
     those without a value, each with a `LeftOutWarning`; so are those that are marked. Several judgments of an output
@@ -131,7 +131,7 @@ def attach_judgments(
 
 
 def _add_judge_scores(data: EvalSet, table: pl.DataFrame) -> tuple[EvalSet, pl.DataFrame]:
-    """Return the data with a score for each automatic judge, and the judgments of people."""
+    """Add a score for each automatic judge; also return the judgments of people."""
     if MARKED not in table.columns:
         return data, table
     machines, people = _split_rows(table, pl.col(MARKED).eq_missing(MODEL))
@@ -147,7 +147,7 @@ def _add_judge_scores(data: EvalSet, table: pl.DataFrame) -> tuple[EvalSet, pl.D
 
 
 def select_criterion(judgments: JudgmentsLike, criterion: str | None, human: str | None = None) -> Judgments:
-    """Return the judgments of one criterion; several are refused, because means over them mean nothing in general.
+    """Return the judgments of one criterion; raise DataError if there are several and none is named.
 
     The score's name may say which one: `human_fluency`, or `fluency`.
     """
@@ -168,7 +168,7 @@ def select_criterion(judgments: JudgmentsLike, criterion: str | None, human: str
 
 
 def use_criterion_score(data: EvalSet, criterion: str, human: str | None) -> EvalSet:
-    """Return data that hold their judgments themselves, with one criterion's score as the human score."""
+    """Make one criterion's score the human score of data that include their judgments."""
     name = f"{HUMAN}_{criterion}"
     if human is not None and human != name:
         raise OptionError(f"`human={human}` and `criterion={criterion}` name two scores; leave one out")
@@ -180,7 +180,7 @@ def use_criterion_score(data: EvalSet, criterion: str, human: str | None) -> Eva
 
 
 def criteria_note(data: EvalSet, human: str | None) -> list[str]:
-    """Say that a score is the mean over criteria."""
+    """Return a note if the score is the mean over criteria."""
     parts = [name for name in data.scores if name.startswith(f"{HUMAN}_")]
     several = data.judgments is not None and len(set(parts) & {f"{HUMAN}_{c}" for c in data.judgments.criteria}) > 1
     if human != HUMAN or not several:
@@ -192,7 +192,7 @@ def criteria_note(data: EvalSet, human: str | None) -> list[str]:
 
 
 def score_divisor(data: EvalSet, judgments: Judgments | None, human: str | None) -> float:
-    """Return the power of 10 by which people's scores must be divided so that their squares are numbers, or 1."""
+    """Return the power of 10 by which human scores are divided so that their squares do not overflow, or 1."""
     name = human or data.human
     values = [data.scores[name]] if name is not None and name in data.scores else []
     values += [made.table["value"].drop_nulls().to_numpy() for made in (judgments,) if made is not None]
@@ -200,12 +200,12 @@ def score_divisor(data: EvalSet, judgments: Judgments | None, human: str | None)
 
 
 def has_extreme_metrics(data: EvalSet) -> bool:
-    """Whether some metric is so large or small that it must be rescaled, which changes no estimate."""
+    """Whether the squares of some metric overflow; rescaling it changes no estimate."""
     return any(overflow_scale(data.scores[name]) != 1.0 for name in data.metrics)
 
 
 def rescale_scores(data: EvalSet, size: float) -> EvalSet:
-    """Divide all that people said by `size`, and other scores that are as extreme by their own size."""
+    """Divide human scores by `size`, and other extreme scores by a power of 10 of their own."""
     scores = {
         name: values / (size if name == data.human or is_human_name(name) else overflow_scale(values))
         for name, values in data.scores.items()
@@ -226,7 +226,7 @@ def _split_rows(table: pl.DataFrame, fits: pl.Expr) -> tuple[pl.DataFrame, pl.Da
 def _note_mismatch(
     mismatches: list[Mismatch], what: str, rows: pl.DataFrame, column: str, action: str, names: Sequence[object] = ()
 ) -> None:
-    """Note rows that do not fit; unknown names get their count and the nearest of `names`."""
+    """Append a mismatch for rows that do not fit; unknown names get their count and the closest of `names`."""
     if not rows.height:
         return
     counts = rows.group_by(column, maintain_order=True).len().rows()
@@ -239,14 +239,14 @@ def _note_mismatch(
 
 
 def _describe_name(name: str, count: int | None, names: Sequence[object]) -> str:
-    """An unknown name, how often it occurs among others, and what may be meant."""
+    """Format an unknown name with its count and the closest known name."""
     guess = closest(name, names)
     remarks = [f"{count}"] * (count is not None and bool(names)) + [f"did you mean '{guess}'?"] * (guess is not None)
     return f"{name} ({'; '.join(remarks)})" if remarks else name
 
 
 def describe_repeats(merged: MergedRepeats) -> list[Mismatch]:
-    """Say how many judgments were copies of others, and how many repeats of one annotator were averaged."""
+    """Return mismatches for copied judgments and for repeats that were averaged."""
     rows = []
     if merged.copies:
         rows.append(Mismatch(COPIES, merged.copies, merged.example, "counted once"))
@@ -257,14 +257,14 @@ def describe_repeats(merged: MergedRepeats) -> list[Mismatch]:
 
 
 def warn_left_out(name: str, mismatches: Sequence[Mismatch]) -> None:
-    """Warn about judgments that do not count; those that were marked on purpose are no surprise."""
+    """Warn about judgments that are left out, except marked ones."""
     for mismatch in _unintended_mismatches(mismatches):
         if mismatch.action == _LEFT_OUT_ACTION:
             warn_caller(f"{name}: {mismatch.sentence}", LeftOutWarning)
 
 
 def refuse_mismatches(mismatches: tuple[Mismatch, ...]) -> None:
-    """Raise when anything does not fit (`strict`); judgments that were marked on purpose are no mistake."""
+    """Raise DataError if anything but marked judgments does not fit."""
     faults = _unintended_mismatches(mismatches)
     if faults:
         raise DataError("judgments do not fit the data" + _list_mismatches(faults))
@@ -282,7 +282,7 @@ def _list_mismatches(mismatches: list[Mismatch]) -> str:
 
 
 def extend_to_pool(evalset: EvalSet, scores: FloatArray, selection: Selection) -> tuple[EvalSet, FloatArray]:
-    """Return the full pool and its human scores, without what is known of a part only; other data: as they are.
+    """Extend data of the first stage to the full pool, without metrics that are known for a part only.
 
     One stage is like two where the data lack items of the pool: outputs were made for the chosen ones only. Items that
     the data lack become items of which nothing is known. Data may hold more than the pool, where items were excluded or
@@ -316,7 +316,7 @@ def extend_to_pool(evalset: EvalSet, scores: FloatArray, selection: Selection) -
 
 
 def require_metrics_of_pool(data: EvalSet, pool: EvalSet, spec: Spec) -> None:
-    """Refuse metrics named for an estimate that are there for the first stage's items only."""
+    """Raise OptionError for metrics that are known only for the items of the first stage."""
     names = spec.parameters.get("metrics", ())
     names = names.split("|") if isinstance(names, str) else names
     partial = [name for name in names if name in data.scores and name not in pool.scores]
@@ -328,7 +328,7 @@ def require_metrics_of_pool(data: EvalSet, pool: EvalSet, spec: Spec) -> None:
 
 
 def _pad_with_unknown_items(evalset: EvalSet, lacking: int) -> EvalSet:
-    """The set with unknown items at its end, and without anything that would be known of a part only."""
+    """Append unknown items; drop everything that is not known for them."""
     ids = evalset.items["id"]
     if ids.dtype == pl.Int64:
         start = max(0, int(ids.to_numpy().max(initial=0))) + 1

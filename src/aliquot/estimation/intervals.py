@@ -53,7 +53,7 @@ class Bounds:
 
 
 def check_level(level: float) -> None:
-    """Refuse levels at which no interval can be computed: beyond 1 - 1e-9 quantiles are mere rounding errors."""
+    """Raise OptionError for levels outside (0, 1 - 1e-9]; beyond, quantiles are rounding errors."""
     if not 0.0 < level <= MAX_LEVEL:
         raise OptionError(f"level is {level}; choose between 0 and {MAX_LEVEL}, for instance 0.95")
 
@@ -66,7 +66,7 @@ def compute_bounds(
     value_range: tuple[float, float] | None,
     seed: Seed,
 ) -> Bounds:
-    """Return the asked kind of interval for systems and pairs."""
+    """Compute intervals of a kind for systems and pairs."""
     one_of("interval", kind, INTERVAL_KINDS)
     check_level(level)
     if kind == "t":
@@ -84,7 +84,7 @@ def compute_bounds(
 
 
 def _replace_unseen(limits: Bounds, replacement: Bounds, unseen: BoolArray) -> Bounds:
-    """Take other intervals where nothing varied: resampling cannot show a spread that was not seen."""
+    """Replace intervals of systems whose scores do not vary, for which resampling shows no spread."""
     either = unseen[:, None] | unseen[None, :]
     return Bounds(
         np.where(unseen, replacement.low, limits.low),
@@ -95,7 +95,7 @@ def _replace_unseen(limits: Bounds, replacement: Bounds, unseen: BoolArray) -> B
 
 
 def _add_target(limits: Bounds, inference: Inference, added: FloatArray, level: float) -> Bounds:
-    """Widen intervals about the mean of these judgments by what the target adds, as `Monitor` does."""
+    """Widen intervals for the target `given` by the variance that the target adds, as `Monitor` does."""
     upper = 1 - (1 - level) / (2 * NOISE_SHARE)
     half = stdtrit(inference.freedom, upper) * np.sqrt(np.clip(np.diag(added), 0.0, None))
     pair_half = stdtrit(inference.pair_freedom, upper) * pair_errors(added)
@@ -109,7 +109,7 @@ def _add_target(limits: Bounds, inference: Inference, added: FloatArray, level: 
 
 
 def cut_to_scale(limits: Bounds, scale: Scale | None) -> Bounds:
-    """Cut intervals where the scale ends."""
+    """Clip intervals to the scale."""
     if scale is None:
         return limits
     return Bounds(
@@ -121,7 +121,7 @@ def cut_to_scale(limits: Bounds, scale: Scale | None) -> Bounds:
 
 
 def _bounds_on_scale(limits: Bounds, inference: Inference, scale: Scale, level: float) -> Bounds:
-    """Intervals that end where the scale ends (docs/methods.md, section 4).
+    """Compute intervals that stay on the scale (docs/methods.md, section 4).
 
     Pass/fail: Korn and Graubard's interval for means, Tango's for differences, both with the effective size that the
     variance implies. Other scales with two ends: the former where t would pass an end, or nothing varied: a mean cannot
@@ -144,14 +144,14 @@ def _bounds_on_scale(limits: Bounds, inference: Inference, scale: Scale, level: 
 
 
 def _t_widening(counts: IntArray, freedom: FloatArray, level: float) -> FloatArray:
-    """How much wider t is with the design's degrees of freedom than with those of as many independent items."""
+    """Return the ratio of t quantiles with the design's degrees of freedom to those of independent items."""
     upper = 0.5 + level / 2
     wider: FloatArray = stdtrit(freedom, upper) / stdtrit(np.maximum(counts - 1.0, 1.0), upper)
     return np.maximum(wider, 1.0)
 
 
 def _effective_sizes(inference: Inference) -> FloatArray:
-    """Independent judgments behind each mean where its variance does not tell: n less Kish's design effect."""
+    """Return effective sample sizes by Kish's design effect, for means whose variance is not informative."""
     sample = inference.sample
     weight = np.where(np.isfinite(sample.scores), sample.weight[:, None], 0.0)
     size = weight.sum(axis=0) ** 2 / np.maximum((weight**2).sum(axis=0), 1e-300)
@@ -163,7 +163,7 @@ def _effective_sizes(inference: Inference) -> FloatArray:
 
 
 def _binary_pairs(limits: Bounds, inference: Inference, scale: Scale, level: float) -> Bounds:
-    """Tango's intervals of differences of pass rates, with the size that the variance of the difference implies."""
+    """Tango's intervals of differences of pass rates, with effective sizes from the variance of the difference."""
     sample, m = inference.sample, len(inference.values)
     passed = (sample.scores - scale.low) / scale.width
     mean = (inference.values - scale.low) / scale.width
@@ -202,7 +202,7 @@ def _symmetric_bounds(values: FloatArray, half: FloatArray, pair_half: FloatArra
 
 
 def _bootstrap_bounds(inference: Inference, level: float, seed: Seed) -> Bounds:
-    """Resample the design's units (documents where documents were drawn) with their errors.
+    """Bootstrap the errors of the design's units (documents where documents were drawn).
 
     The errors already carry the finite population and the order of drawing, so that the spread of a draw is that of
     the estimate; the percentile interval is reflected (basic bootstrap), which keeps the direction of the skew. A
@@ -230,7 +230,7 @@ def _bootstrap_bounds(inference: Inference, level: float, seed: Seed) -> Bounds:
 
 
 def _t_over_normal(inference: Inference, level: float) -> tuple[FloatArray, FloatArray]:
-    """How much wider t intervals are than normal ones, for systems and for pairs."""
+    """Return the ratios of t to normal quantiles, for systems and for pairs."""
     upper = 0.5 + level / 2
     normal = float(ndtri(upper))
     return stdtrit(inference.freedom, upper) / normal, stdtrit(inference.pair_freedom, upper) / normal
@@ -249,7 +249,7 @@ def _require_range(sample: Sample, value_range: tuple[float, float] | None, kind
 
 
 def range_note(scores: FloatArray, value_range: tuple[float, float], kind: str) -> str | None:
-    """Return what to say of scores outside the range, None where there are none; refuse them where ends count.
+    """Return a note on scores outside the range, or None; raise DataError if the interval needs the ends.
 
     Of Hoeffding's and Bernstein's intervals only the width counts, and a narrower one is an experiment (Saldias et al.
     2022, Table 5).
@@ -267,7 +267,7 @@ def range_note(scores: FloatArray, value_range: tuple[float, float], kind: str) 
 
 
 def refuse_outside(sample: Sample, value_range: tuple[float, float], interval: IntervalKind) -> None:
-    """Raise DataError for human scores outside the named scale, with the outputs, where its ends count."""
+    """Raise DataError for human scores outside the range if the interval needs its ends."""
     low, high = value_range
     if interval in _WIDTH_ONLY or is_within(sample.scores, low, high):
         return
@@ -286,7 +286,7 @@ def refuse_outside(sample: Sample, value_range: tuple[float, float], interval: I
 def _distribution_free_bounds(
     kind: str, inference: Inference, level: float, value_range: tuple[float, float] | None
 ) -> Bounds:
-    """Hoeffding and Bernstein bounds for any scores on the scale; unequal chances stretch the scale."""
+    """Hoeffding and Bernstein bounds; unequal probabilities widen the scale."""
     sample = inference.sample
     low, high = _require_range(sample, value_range, kind)
     counts = np.isfinite(sample.scores).sum(axis=0)
@@ -305,7 +305,7 @@ def _distribution_free_bounds(
 
 
 def _sequence_bounds(inference: Inference, level: float, value_range: tuple[float, float] | None) -> Bounds:
-    """Bounds that may be looked at after every judgment.
+    """Confidence sequences: bounds valid after every judgment.
 
     Plain means of an equal-chance random order on a known scale: betting without replacement. Otherwise (regression,
     unequal chances, gaps) the asymptotic sequence on the errors of the design's units.

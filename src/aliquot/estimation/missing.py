@@ -25,7 +25,7 @@ _MAX_SYSTEMS = 4
 
 @dataclass(frozen=True, eq=False)
 class Missing:
-    """The cells that should be judged: `asked` and `present`, items x systems."""
+    """Which cells should be judged (`requested`) and are (`present`): items x systems."""
 
     systems: tuple[str, ...]
     requested: BoolArray
@@ -34,12 +34,12 @@ class Missing:
 
     @property
     def counts(self) -> IntArray:
-        """How many selected outputs of each system lack a judgment."""
+        """The number of selected outputs without a judgment, by system."""
         counts: IntArray = (self.requested & ~self.present).sum(axis=0)
         return counts
 
     def describe_gaps(self) -> str:
-        """The systems with most gaps first."""
+        """List systems by number of missing judgments."""
         counts, asked = self.counts, self.requested.sum(axis=0)
         order = [index for index in np.argsort(-counts, kind="stable") if counts[index]]
         named = [f"{self.systems[index]} {counts[index]} of {asked[index]}" for index in order[:_MAX_SYSTEMS]]
@@ -47,7 +47,7 @@ class Missing:
 
 
 def missing_cells(data: EvalSet, human: str | None, selection: Selection | None) -> Missing:
-    """Compare what was selected with what was judged; without a selection, the items of which an output was judged."""
+    """Find selected cells without judgment; without a selection, all cells of judged items count as selected."""
     scores = np.isfinite(data.human_score(human))
     if selection is None:
         rows = np.flatnonzero(scores.any(axis=1))
@@ -61,7 +61,7 @@ def missing_cells(data: EvalSet, human: str | None, selection: Selection | None)
 
 
 def refuse_missing(missing: Missing) -> None:
-    """Raise where a selected output has no judgment."""
+    """Raise DataError if a selected output has no judgment."""
     total = int(missing.counts.sum())
     if total:
         raise DataError(
@@ -71,7 +71,7 @@ def refuse_missing(missing: Missing) -> None:
 
 
 def missing_notes(data: EvalSet, human: str | None, missing: Missing, *, selected: bool) -> list[str]:
-    """Say where missing judgments depend on the quality of the output, or on the system."""
+    """Return notes where missing judgments depend on the quality of the output, or on the system."""
     judged: BoolArray = missing.present.sum(axis=0) > 0  # systems that nobody judged are told apart
     if not missing.counts[judged].any():
         return []
@@ -108,7 +108,7 @@ def _quality_notes(data: EvalSet, human: str | None, missing: Missing, judged: B
 
 
 def _output_quality(data: EvalSet, human: str | None, missing: Missing) -> tuple[FloatArray | None, str]:
-    """How good each selected output is by the metrics together; without metrics, by the item's other systems."""
+    """Return a quality score of each selected output: mean metric, else the mean of the item's other systems."""
     names = [name for name in select_proxies(data, None) if name != human]
     if names:
         together: FloatArray = np.mean([standardise_metric(data, name)[missing.rows] for name in names], axis=0)

@@ -32,7 +32,7 @@ _MAX_OPPOSITE_CORRELATION = (
 
 
 def sampling_notes(sample: Sample, selection: Selection | None) -> list[str]:
-    """How the judged items were drawn, and what follows for the estimates."""
+    """Return notes on how items were drawn and what follows for the estimates."""
     notes = []
     if selection is None and (sample.n < sample.population or sample.ragged):
         notes.append("no selection given: the judged items are taken for a simple random sample")
@@ -66,7 +66,7 @@ def sampling_notes(sample: Sample, selection: Selection | None) -> list[str]:
 
 
 def direction_notes(inference: Inference, human: str | None) -> list[str]:
-    """Warn where the systems' means run against nearly all metrics: penalties given as positive numbers do that."""
+    """Return a note if system means correlate negatively with the metrics, as positive penalties do."""
     evalset, is_judged = inference.sample.evalset, inference.judged
     names = select_proxies(evalset, None)
     if is_judged.sum() < 4 or len(names) < 1:
@@ -100,7 +100,7 @@ def plain_means(sample: Sample) -> FloatArray:
 
 
 def change_cause(spec: Spec, sample: Sample, *, adjusted: bool) -> str:
-    """Name what makes estimates differ most from plain means."""
+    """Return the main reason why estimates differ from plain means."""
     if adjusted:
         return "the adjustment for annotators' severity"
     if spec.name in MODELS:
@@ -113,7 +113,7 @@ def change_cause(spec: Spec, sample: Sample, *, adjusted: bool) -> str:
 def find_changes(
     inference: Inference, plain: FloatArray, ranking: Ranking, before: Ranking | None, alpha: float, cause: str
 ) -> tuple[str, ...]:
-    """Say where estimates name another leader than plain means, or other pairs as different than without `cause`."""
+    """Return sentences on what `cause` changes: the leader, or which pairs are significant."""
     values, names = inference.values, inference.sample.evalset.systems
     if inference.judged.sum() < 2:
         return ()
@@ -137,7 +137,7 @@ def find_changes(
 
 
 def scale_notes(inference: Inference, limits: Bounds) -> list[str]:
-    """Name a scale that was told from the scores, where it limits an interval."""
+    """Return a note on a detected scale that limits an interval."""
     scale = inference.scale
     if scale is not None and scale.binary and not inference.exact.all():
         return ["pass/fail scores: intervals by Clopper and Pearson with the effective size, of differences by Tango"]
@@ -148,7 +148,7 @@ def scale_notes(inference: Inference, limits: Bounds) -> list[str]:
 
 
 def no_spread_notes(inference: Inference) -> list[str]:
-    """Name the systems whose judgments are all equal."""
+    """Return a note on systems whose judgments are all equal."""
     sample = inference.sample
     several = (sample.counts > 1) & ~inference.exact
     bounded = bool((inference.unseen > 0).any())

@@ -27,12 +27,12 @@ _FEATURE_SCALE = 0.5
 
 
 def add_past_prediction(sample: Sample, past: Sequence[EvalSet]) -> Sample:
-    """The sample, with what earlier campaigns expect of every output."""
+    """Add the prediction of earlier campaigns to a sample."""
     return replace(sample, prior=past_prediction(sample.evalset, past)) if past else sample
 
 
 def past_prediction(evalset: EvalSet, past: Sequence[EvalSet]) -> FloatArray | None:
-    """Predict every output's human score, in standard deviations and up to the systems' means; None without features.
+    """Predict human scores of all outputs, standardised and centred by system; None without features.
 
     Metrics that an earlier campaign has under the same name have slopes of their own; the mean of all metrics, length
     and texts carry over whatever the metrics are.
@@ -60,7 +60,7 @@ def past_prediction(evalset: EvalSet, past: Sequence[EvalSet]) -> FloatArray | N
 def _standardise_campaign(
     campaign: EvalSet, names: Sequence[str], keys: Sequence[str]
 ) -> tuple[FloatArray, FloatArray, float]:
-    """An earlier campaign's judged cells: features and scores less their system's means, and what a cell counts."""
+    """Return features and scores of a campaign's judged cells, centred by system, and the weight of a cell."""
     scores = campaign.human_score(None)
     present = np.isfinite(scores)
     items = int(present.any(axis=1).sum())
@@ -82,14 +82,14 @@ def _standardise_campaign(
 
 
 def _centre_by_system(values: FloatArray, present: BoolArray) -> FloatArray:
-    """Less the mean of each system over the judged cells."""
+    """Subtract each system's mean over the judged cells."""
     mean = np.where(present, values, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
     less: FloatArray = values - mean
     return less
 
 
 def _shared_features(evalset: EvalSet, names: Sequence[str]) -> dict[str, FloatArray]:
-    """Features that mean the same in every campaign, by name."""
+    """Return features that are comparable between campaigns, by name."""
     features: dict[str, FloatArray] = {}
     shape = (evalset.n_items, evalset.n_systems)
     usable = usable_metrics(evalset)

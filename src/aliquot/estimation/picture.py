@@ -19,10 +19,10 @@ Question = Literal["best", "ranking", "means"]
 
 @dataclass(frozen=True)
 class PairState:
-    """What is known of two systems, the better one first.
+    """Two systems in a sequential comparison, the better one first.
 
     Attributes:
-        decided: Whether `a` is better for sure; with the question "best", whether `b` is not the best system.
+        decided: Whether `a` is significantly better; with the question "best", whether `b` is not the best system.
         more_items: Items until a decision, at most the number left; 0 for an open pair means that only more judgments
             per output help.
     """
@@ -52,7 +52,7 @@ class Picture(Shown):
     leaders: tuple[str, ...] = ()  # first cluster of the estimates, where they contradict stopping
 
     def confirm_leaders(self, leaders: Sequence[str]) -> Picture:
-        """Return the picture, without its stop if the estimates' leaders are not the best system alone."""
+        """Return the picture, without a stop if the estimates name other leaders."""
         has_all_pairs = len(self.pairs) == math.comb(len(self.half_widths), 2)  # not for a question about some pairs
         about_leader = self.question == "best" or (self.question == "ranking" and has_all_pairs)
         if not self.stop or not about_leader or not leaders or tuple(leaders) == (self.best,):

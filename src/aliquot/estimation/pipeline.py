@@ -1,7 +1,7 @@
 """The one way from judged cells to numbers: fit, errors, degrees of freedom, half widths, p-values, clusters.
 
-`estimate`, `simulate`, `plan` and the sequential mode all call `infer`, so that what is replayed or planned is what
-`estimate` prints. Everything beyond the fit is computed on first use: a replay that needs no p-values pays for none.
+`estimate`, `simulate`, `plan` and the sequential mode all call `infer_means`: what is replayed or planned is what `estimate`
+prints. Everything beyond the fit is computed on first use: a replay that needs no p-values pays for none.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ ALPHA = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """An estimator's fit on a sample, and all that follows from it.
+    """An estimator's fit on a sample, with errors, degrees of freedom and tests.
 
     Attributes:
         sample: the judged cells.
-        fitted: what the estimator found.
+        fitted: the estimator's values and contributions.
         error_parts: the errors of independent units, and what the finite population takes off.
         added: what the target adds to the covariance (estimation/targets.py); None for the mean of these judgments.
         scale: ends that no score can pass; None where they are not known.
@@ -68,13 +68,13 @@ class Inference:
 
     @property
     def covariance(self) -> FloatArray:
-        """Joint covariance of the means, as far as it was seen."""
+        """Joint covariance of the means, without the variance assumed for systems without spread."""
         own = self.error_parts.covariance
         return own if self.added is None else own + self.added
 
     @property
     def whole_covariance(self) -> FloatArray:
-        """Joint covariance of the means, with what was not seen of some."""
+        """Joint covariance of the means, with the variance assumed for systems without spread."""
         return self.covariance + np.diag(self.unseen)
 
     @cached_property
@@ -89,7 +89,7 @@ class Inference:
 
     @cached_property
     def pair_se(self) -> FloatArray:
-        """Standard errors of all differences a - b; with what was not seen of a mean, unless shared items show it."""
+        """Standard errors of all differences a - b, with assumed variances unless shared items show them."""
         seen, counts = pair_errors(self.covariance), self.sample.counts
         present = np.isfinite(self.sample.scores).astype(np.float64)
         paired = (2 * (present.T @ present) >= np.maximum.outer(counts, counts)) & (seen > 0)
@@ -99,12 +99,12 @@ class Inference:
 
     @property
     def most_freedom(self) -> float:
-        """Degrees of freedom if all units carried the same: their number less one."""
+        """Degrees of freedom of equally weighted units: their number less one."""
         return max(1.0, self.sample.units - 1.0)
 
     @cached_property
     def freedom(self) -> FloatArray:
-        """Degrees of freedom of each mean's variance: pooled over systems, unless they have items of their own."""
+        """Degrees of freedom of each mean's variance, pooled over systems judged on the same items."""
         if not self.sample.ragged:
             return np.full(len(self.values), degrees_of_freedom(self.errors, self.most_freedom))
         is_judged = np.isfinite(self.sample.scores)
@@ -147,7 +147,7 @@ class Inference:
 
 
 def infer_means(sample: Sample, spec: Spec, *, question: tuple[Scale | None, bool] | None = None) -> Inference:
-    """Fit the estimator that a spec names, and work out its errors.
+    """Fit an estimator and compute its errors.
 
     Systems without spread are blanked here, before degrees of freedom and covariances are taken: an error that was
     not seen is unknown, not 0, and must not count in what is pooled over systems. On a scale with two ends it is known
@@ -178,7 +178,7 @@ def infer_means(sample: Sample, spec: Spec, *, question: tuple[Scale | None, boo
 
 
 def _unseen_variance(sample: Sample, values: FloatArray, scale: Scale, equal: BoolArray) -> FloatArray:
-    """Variance of means whose scores are all equal: what the scale allows, or what the other systems show, if less."""
+    """Return the variance assumed for means of equal scores: the scale's maximum, or the other systems' if less."""
     n = np.maximum(sample.counts.astype(np.float64), 1.0)
     allowed = np.full(len(n), np.inf)
     if np.isfinite(scale.width):
@@ -191,18 +191,18 @@ def _unseen_variance(sample: Sample, values: FloatArray, scale: Scale, equal: Bo
 
 
 def without_spread(sample: Sample) -> BoolArray:
-    """Systems whose judgments are fewer than two, or all equal up to rounding."""
+    """Return a mask of systems with fewer than two judgments, or equal ones."""
     return (sample.counts < 2) | is_constant(sample.scores, axis=0)
 
 
 def one_sided_better(p: FloatArray, alpha: float) -> BoolArray:
-    """Pairs in which the row's one-sided p is below alpha; ties of discrete tests point both ways, and are neither."""
+    """Return pairs whose one-sided p is below alpha in one direction only."""
     better = np.nan_to_num(p, nan=1.0) < alpha
     return better & ~better.T
 
 
 def pair_errors(covariance: FloatArray) -> FloatArray:
-    """Standard deviation of every difference a - b."""
+    """Return the standard deviation of every difference a - b."""
     squares = np.diag(covariance)
     total = squares[:, None] + squares[None, :]
     return np.sqrt(np.clip(snap_to_zero(total - 2 * covariance, total), 0.0, None))

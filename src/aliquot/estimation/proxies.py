@@ -42,7 +42,7 @@ class Proxies:
         return int(self.means.shape[1])
 
     def append(self, feature: FloatArray, rows: IntArray) -> Proxies:
-        """These and one more (N x M)."""
+        """Return these features and one more (N x M)."""
         return Proxies(
             np.concatenate([self.judged, feature[rows][:, :, None]], axis=2),
             np.concatenate([self.means, feature.mean(axis=0)[:, None]], axis=1),
@@ -50,7 +50,7 @@ class Proxies:
 
 
 def select_proxies(evalset: EvalSet, names: Sequence[str] | None) -> list[str]:
-    """Return the named metrics, or all that vary and cover at least half of the outputs; constant ones never help."""
+    """Return the named metrics that vary; by default all that also cover half of the outputs."""
     if names is not None:
         for name in names:
             if name not in evalset.scores:
@@ -87,7 +87,7 @@ def fill_additively(values: FloatArray) -> FloatArray:
 
 
 def standardise_metric(evalset: EvalSet, name: str) -> FloatArray:
-    """A metric without gaps, shifted and scaled to mean 0 and variance 1 over all cells."""
+    """Return a metric without gaps, standardised to mean 0 and variance 1 over all cells."""
 
     def standardise(evalset: EvalSet) -> FloatArray:
         values = fill_additively(evalset.scores[name])
@@ -144,7 +144,7 @@ def _rich_features(evalset: EvalSet, names: Sequence[str], rows: IntArray, *, te
 
 
 def _length_and_consensus(evalset: EvalSet, consensus: FloatArray, *, metrics: bool) -> list[FloatArray]:
-    """Length, consensus x length, consensus squared; what cannot be known is left out."""
+    """Return the features length, consensus x length and consensus squared, where available."""
     features = []
     varies = metrics and not is_negligible(consensus.std(), 1.0)  # a sum of metrics of unit size
     standard = (consensus - consensus.mean()) / consensus.std() if varies else None
@@ -159,7 +159,7 @@ def _length_and_consensus(evalset: EvalSet, consensus: FloatArray, *, metrics: b
 
 
 def text_features(evalset: EvalSet) -> dict[str, FloatArray]:
-    """What an item's outputs say of each other: how much an output resembles the others, and how its length differs.
+    """Return features of outputs relative to the item's other outputs: similarity and difference in length.
 
     An output unlike all others, or much shorter or longer than they are, is more often wrong. Needs no metric and knows
     no language. Empty where outputs are absent, or all alike, or where more than half of them are missing.
@@ -187,7 +187,7 @@ def _output_agreement(evalset: EvalSet) -> FloatArray:
 
 
 def _length_deviation(evalset: EvalSet) -> FloatArray:
-    """How far the log of an output's length lies from the median of its item; at most what 4.5 times the length is."""
+    """Return the absolute deviation of log length from the item's median, capped at a factor of 4.5."""
     assert evalset.outputs is not None  # noqa: S101  (`text_features` looked)
     counts = [evalset.outputs[system].str.len_chars().cast(pl.Float64).to_numpy() for system in evalset.systems]
     lengths = np.log1p(np.column_stack(counts))
@@ -199,7 +199,7 @@ def _length_deviation(evalset: EvalSet) -> FloatArray:
 
 
 def standardise_length(evalset: EvalSet) -> FloatArray | None:
-    """Log lengths of the sources, standardised; None where there are none, or all are alike."""
+    """Return standardised log lengths of the sources; None if they are absent or equal."""
     if "source" not in evalset.items.columns:
         return None
     lengths = log_lengths(evalset)

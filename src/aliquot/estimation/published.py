@@ -70,13 +70,13 @@ def estimate_cv_published(
 
 
 def validate_neighbours(k: int) -> None:
-    """Refuse a number of neighbours below 1."""
+    """Raise OptionError for fewer than one neighbour."""
     if k < 1:
         raise OptionError(f"k is {k}; choose at least 1 neighbour")
 
 
 def neighbour_means(points: FloatArray, target: FloatArray, queries: FloatArray, k: int) -> FloatArray:
-    """Mean target of the k known points nearest to each wanted one."""
+    """Return the mean target of the k points nearest to each query."""
     from scipy.spatial import cKDTree  # noqa: PLC0415  (slow to import, and most estimates need no neighbours)
 
     k = min(k, len(points))
@@ -88,7 +88,7 @@ def neighbour_means(points: FloatArray, target: FloatArray, queries: FloatArray,
 def _published_control_variate(
     sample: Sample, metrics: tuple[str, ...] | None, proxy: Proxy, k: int, covariance: Covariance, weight: FloatArray
 ) -> Fitted:
-    """X-bar - (E[ZZ']^-1 E[XZ])' Z-bar, system by system; with one Z, X-bar - Cov(X, Z) Z-bar."""
+    """Estimate each system by X-bar - (E[ZZ']^-1 E[XZ])' Z-bar; with one Z, X-bar - Cov(X, Z) Z-bar."""
     validate_neighbours(k)
     chosen_metrics = None if metrics is None else select_proxies(sample.evalset, metrics)
     values, residuals = weighted_means(sample.scores, weight), sample.scores.copy()
@@ -124,19 +124,19 @@ def _system_metrics(sample: Sample, named: list[str] | None, system: int) -> lis
 
 
 def _fill_with_mean(column: FloatArray) -> FloatArray:
-    """The column with its mean where a value is missing."""
+    """Replace missing values by the mean of the column."""
     return np.where(np.isfinite(column), column, np.nanmean(column))
 
 
 def _standardise_columns(values: FloatArray) -> FloatArray:
-    """Columns with mean 0 and variance 1 over the test set; one without spread is 0."""
+    """Standardise columns over the test set; constant ones become 0."""
     spread = nan_std(values, axis=0)
     standard: FloatArray = np.divide(values - values.mean(axis=0), spread, out=np.zeros_like(values), where=spread > 0)
     return standard
 
 
 def _control_slopes(everywhere: FloatArray, z: FloatArray, target: FloatArray, covariance: Covariance) -> FloatArray:
-    """E[ZZ']^-1 E[XZ]: the first over the test set, the second from the sample."""
+    """Return E[ZZ']^-1 E[XZ], the first over the test set, the second over the sample."""
     centred = covariance == "centred"
     x = target - target.mean() if centred else target
     moment = (x[:, None] * (z - z.mean(axis=0) if centred else z)).mean(axis=0)
@@ -146,7 +146,7 @@ def _control_slopes(everywhere: FloatArray, z: FloatArray, target: FloatArray, c
 
 
 def _stratified_weights(sample: Sample) -> FloatArray:
-    """Their stratified mean: N_l / n_l for judged outputs; documents without any drop out (their equation 1)."""
+    """Return weights N_l / n_l of judged outputs (equation 1); documents without judgments drop out."""
     codes = sample.evalset.documents
     if codes is None:
         return np.ones_like(sample.scores)

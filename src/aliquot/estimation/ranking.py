@@ -78,7 +78,7 @@ class Ranking:
 def rank_systems(
     inference: Inference, *, test: Test, rule: Rule, alpha: float, adjust: PairAdjustment, seed: Seed
 ) -> Ranking:
-    """Compare all systems."""
+    """Test all pairs; return p-values, clusters, rank intervals and probabilities of being best."""
     one_of("test", test, TESTS)
     one_of("rule", rule, RULES)
     one_of("adjust", adjust, PAIR_ADJUSTMENTS)
@@ -96,18 +96,18 @@ def rank_systems(
 
 
 def cluster_systems(inference: Inference, alpha: float = ALPHA, seed: Seed = 0) -> IntArray:
-    """Clusters as `estimate` prints them by default, without the rest of a ranking."""
+    """Return the clusters that `estimate` prints by default."""
     p = exact_p(inference, seed)
     return assign_clusters(inference.values, significantly_better(inference.values, adjust_pairs(p), alpha))
 
 
 def exact_p(inference: Inference, seed: Seed = 0) -> FloatArray:
-    """Two-sided p-values of all pairs from the estimator, raised to those of exact tests where few pairs differ."""
+    """Return two-sided p-values of all pairs; at least those of exact tests where few scores differ."""
     return _with_exact_tests(two_sided_p(inference.p_sample), inference, seed)
 
 
 def follow_exact_tests(limits: Bounds, inference: Inference, seed: Seed) -> Bounds:
-    """Widen intervals of differences where an exact test decides, so that they hold 0 where it finds nothing.
+    """Widen intervals of differences to agree with the exact tests of few pairs.
 
     The standard error becomes the one with which Student's t has the exact p, or 0.5 if that is less. Pass/fail has
     Tango's interval.
@@ -133,7 +133,7 @@ def _two_sided_p(inference: Inference, p_sample: FloatArray, test: Test, seed: S
 
 
 def _one_sided_p(inference: Inference, test: Test, seed: Seed) -> FloatArray:
-    """One-sided p-values of the test asked for; NaN for systems never judged, or never on the same item."""
+    """Return one-sided p-values of a test; NaN for systems never judged, or never on the same item."""
     sample, judged = inference.sample, inference.judged
     p = inference.p_sample.copy() if test == "estimator" else _PAIRED_TESTS[test](sample.scores, seed)
     p[~judged] = p[:, ~judged] = np.nan
@@ -150,7 +150,7 @@ def _adjust_pair_p(p: FloatArray, inference: Inference, method: PairAdjustment, 
 
 
 def _with_exact_tests(p: FloatArray, inference: Inference, seed: Seed) -> FloatArray:
-    """Raise two-sided p-values to those of a sign-flip test where few pairs of scores are behind them.
+    """Raise two-sided p-values to those of a sign-flip test where few pairs of scores exist.
 
     Student's t needs more than a handful of differences: with fewer than 30 items, or fewer than 10 on which two
     systems differ, the larger p counts. Where systems were judged on different items, the one with more of them counts:
@@ -174,7 +174,7 @@ def _with_exact_tests(p: FloatArray, inference: Inference, seed: Seed) -> FloatA
 
 
 def _find_few_pairs(inference: Inference, a: IntArray, b: IntArray, gap: FloatArray) -> tuple[BoolArray, BoolArray]:
-    """Pairs of systems with few items, and those that differ on few of them, where there are pairs of scores at all."""
+    """Return masks of paired systems with few items, and of those that differ on few items."""
     counts = inference.sample.counts
     unlike, n = np.count_nonzero(np.nan_to_num(gap), axis=0), np.isfinite(gap).sum(axis=0)
     paired = (n > 0) & (2 * n >= np.minimum(counts[a], counts[b])) & ~(inference.exact[a] & inference.exact[b])
@@ -185,12 +185,12 @@ def _find_few_pairs(inference: Inference, a: IntArray, b: IntArray, gap: FloatAr
 
 
 def p_best(inference: Inference, seed: Seed) -> FloatArray:
-    """Probability of being the best, by draws of the true means; NaN for systems never judged.
+    """Return probabilities of being the best, by simulation; NaN for systems never judged.
 
-    The estimates are drawn towards their common mean first, as in `plan`: the largest of many noisy ones is too large.
-    Where systems were judged on different items, often few, their errors are also taken for larger (`_RAGGED`): the
-    best systems of real campaigns are closer to each other than to the rest, which no common prior tells, and
-    probabilities without it were too high (docs/evidence-cells.md).
+    The estimates are first shrunk towards their common mean, as in `plan`, because the largest of many noisy ones is
+    too large. Where systems were judged on different items, errors are also inflated (`_RAGGED_SE_FACTOR`): the best
+    systems of real campaigns are closer to each other than to the rest, and probabilities were too high without it
+    (docs/evidence-cells.md).
     """
     is_judged = inference.judged
     if is_judged.sum() < 2:  # nothing to be better than
@@ -205,7 +205,7 @@ def p_best(inference: Inference, seed: Seed) -> FloatArray:
 
 
 def _limit_leader(best: FloatArray, inference: Inference, seed: Seed) -> FloatArray:
-    """Let the leader be no more probably the best than the exact tests of few pairs allow: 1 - p / 2."""
+    """Cap the leader's probability of being best at 1 - p / 2 of the exact tests."""
     one_sided = inference.p_sample
     exact = exact_p(inference, seed)
     leader = int(np.nanargmax(np.nan_to_num(best, nan=-1.0)))
@@ -221,14 +221,14 @@ def _limit_leader(best: FloatArray, inference: Inference, seed: Seed) -> FloatAr
 
 
 def _ranks_of_judged(better: BoolArray, judged: BoolArray) -> tuple[IntArray, IntArray]:
-    """Rank the judged systems among themselves; one that was never judged may stand anywhere."""
+    """Return rank intervals of the judged systems; unjudged ones may have any rank."""
     low, high = np.ones(len(better), dtype=np.int64), np.full(len(better), len(better), dtype=np.int64)
     low[judged], high[judged] = rank_intervals(better[np.ix_(judged, judged)])
     return low, high
 
 
 def full_p(inference: Inference) -> FloatArray:
-    """What judging all items would say: the expected difference against the spread of differences over items.
+    """Predict one-sided p-values if all items were judged: expected differences over their spread on items.
 
     Where metrics take part, the best guess of a system's mean over all items is drawn towards what they expect of it,
     as far as the judged items say that they can be trusted; the estimates themselves stay as they are.
@@ -243,7 +243,7 @@ def full_p(inference: Inference) -> FloatArray:
 
 
 def _expected_differences(values: FloatArray, spread: FloatArray, sample: Sample) -> FloatArray:
-    """Expected differences of all pairs; where all judged differences are the same, that one.
+    """Return expected differences of all pairs; the observed one where it is the same on all items.
 
     Without any spread the slightest difference that a model expects would look certain, although nobody saw it.
     """
@@ -270,7 +270,7 @@ def _difference_spread(sample: Sample) -> FloatArray:
 
 
 def _ragged_spread(inference: Inference) -> FloatArray:
-    """The same for systems judged on different items; 0 where the difference is constant on all common items."""
+    """Spread of differences of systems judged on different items; 0 if constant on all common items."""
     spread, scores = pair_errors(inference.score_covariance), inference.sample.scores
     for a in range(scores.shape[1]):
         gap = scores[:, [a]] - scores
@@ -280,7 +280,7 @@ def _ragged_spread(inference: Inference) -> FloatArray:
 
 
 def _zero_constant_variances(variance: FloatArray, alone: FloatArray, scores: FloatArray) -> None:
-    """Set what the subtraction left of the variance of constant differences to 0: it is rounding."""
+    """Set variances of constant differences to 0; what subtraction leaves is rounding."""
     first, second = np.nonzero(np.triu(variance <= _ROUNDING * (alone[:, None] + alone[None, :]), 1))
     gap = scores[:, first] - scores[:, second]
     constant = is_constant(gap, axis=0, scale=max_abs(scores))

@@ -56,7 +56,7 @@ class Sample:
         evalset: the whole test set, the finite population the estimates are about.
         rows: rows of the judged items.
         scores: n x M human scores; NaN = not judged.
-        pi: inclusion probabilities, or None when the items were not drawn with known chances.
+        pi: inclusion probabilities; None if they are unknown.
         weight: what each item counts: 1/pi, or 1.
         kind: how the variance follows from the design; see core.selection.Variance.
         stratum: the design's bin of each judged item, or None.
@@ -113,7 +113,7 @@ class Sample:
         return bool(((self.counts > 0) & (self.counts < self.n)).any())
 
     def compute_errors(self, fitted: Fitted) -> Errors:
-        """Errors of the estimates, as the design and the pattern of judged cells ask."""
+        """Return errors of the estimates under the design and the pattern of judged cells."""
         if not self.ragged:
             return Errors(self._unit_errors(fitted.z, self.probabilities))
         z = fitted.z * np.sqrt(self.counts / np.maximum(self.counts - 1, 1))
@@ -135,7 +135,7 @@ class Sample:
         return Errors(units * factor, factor[:, None] * factor * covariance / self.population)
 
     def residual_of(self, fitted: Fitted) -> FloatArray:
-        """The residuals behind an estimate: its own, or those of contributions w (e - mean) / sum w of a mean."""
+        """Return the residuals of an estimate, from its contributions w (e - mean) / sum w if it has none."""
         if fitted.residual is not None:
             return fitted.residual
         present = np.isfinite(self.scores)
@@ -156,7 +156,7 @@ class Sample:
         return unequal_probability_errors(z, pi)
 
     def _balance_residuals(self, z: FloatArray) -> FloatArray:
-        """What balancing on the metrics leaves over: contributions less their regression on the items' quality."""
+        """Subtract from contributions their regression on the items' quality, which balancing removes."""
         quality = self.quality
         if quality is None or self.n < 4:
             return z
@@ -169,7 +169,7 @@ class Sample:
 
     @cached_property
     def quality(self) -> FloatArray | None:
-        """How well systems do on each item of the population by all usable metrics together; None without metrics."""
+        """Mean quality of each item's outputs by all usable metrics; None without metrics."""
         names = select_proxies(self.evalset, None)
         if not names:
             return None
@@ -184,7 +184,7 @@ class Sample:
 
 
 def judged_sample(evalset: EvalSet, human: str | None = None, selection: Selection | None = None) -> Sample:
-    """Take the judged part of a set, with the chances of a selection where there is one.
+    """Return the judged part of a set, with the inclusion probabilities of the selection.
 
     Without a selection the judged items are taken for a simple random sample.
     """
@@ -246,7 +246,7 @@ def _sample_of_selection(evalset: EvalSet, scores: FloatArray, selection: Select
 
 
 def adaptive_sample(evalset: EvalSet, rows: IntArray, scores: FloatArray, probability: FloatArray) -> Sample:
-    """A sample whose systems went along the same order of items, each as far as the policy took it."""
+    """Return a sample of an adaptive selection: each system was judged on a prefix of the same item order."""
     pi = probability.max(axis=1)
     alike = bool(np.ptp(probability, axis=1).max(initial=0.0) < 1e-12)
     cells = None if alike else 1.0 / probability
@@ -289,14 +289,14 @@ def _judged_strata(selection: Selection, is_judged: BoolArray) -> IntArray | Non
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What an estimator found.
+    """An estimator's values, and the contributions that determine their errors.
 
     Attributes:
         values: each system's estimated mean over the whole test set.
         z: n x M contributions of the judged items to the error, for the covariance.
         residual: n x M residuals behind them, where they are not those of a weighted mean; NaN = not judged.
         proxy: n x M cross-fitted predictions, or None.
-        foreseen: what the proxies alone expect of each system, up to a common shift, or None.
+        foreseen: the proxies' prediction of each system's mean, up to a common shift, or None.
         notes: what a reader should know.
         details: numbers behind it (slopes, power, metrics used).
     """

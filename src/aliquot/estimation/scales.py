@@ -30,7 +30,7 @@ class Scale:
 
 
 def find_scale(scores: FloatArray) -> Scale | None:
-    """Tell the scale from scores; None where nothing says that they have one.
+    """Detect the scale of scores; None if there is no sign of one.
 
     0 and 1 only: pass/fail. Penalties: nothing above 0, and some 0. Other usual scales (1-5, 1-7, 0-10, ...) are told
     by both of their ends, or by whole numbers up to 5, 7 or 10; 0-1 and 0-100 by one of their ends.
@@ -60,7 +60,7 @@ def find_scale(scores: FloatArray) -> Scale | None:
 
 
 def scale_of_range(value_range: tuple[float, float], scores: FloatArray) -> Scale | None:
-    """The scale that a user names; None where scores lie outside of it, so that it is not their scale."""
+    """Return the scale of a range; None if scores lie outside it."""
     low, high = value_range
     values = round_significant(scores[np.isfinite(scores)])
     if not low < high or not values.size or not is_within(values, low, high):

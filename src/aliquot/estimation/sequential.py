@@ -31,7 +31,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Replay(Result):
-    """A campaign judged in time order: the picture at the end, and after how many items one could have stopped."""
+    """A campaign replayed in time order: final decisions, and after how many items one could have stopped."""
 
     final: Picture
     stopped_after: int | None
@@ -170,12 +170,12 @@ NOISE_UNKNOWN = (
 
 
 def check_sequence_target(target: SequenceTarget) -> None:
-    """Refuse a target that no sequence is about."""
+    """Raise NameUnknownError for targets that sequences do not support."""
     one_of("target", target, SEQUENCE_TARGETS)
 
 
 def noise_of_systems(evalset: EvalSet, systems: Sequence[str]) -> JudgingNoise:
-    """The noise of judging in an evalset's human score, with the annotators' shares of these systems."""
+    """Measure the judging noise of the human score, with annotators' shares of these systems."""
     noise = judging_noise(evalset, str(evalset.human))
     columns = [evalset.systems.index(name) for name in systems]
     return replace(noise, shares=noise.shares[:, columns]) if len(noise.shares) else noise
@@ -210,7 +210,7 @@ def weigh_items(selection: Selection) -> tuple[dict[ItemId, float], list[str]]:
 
 
 def order_by_time(evalset: EvalSet) -> tuple[list[ItemId], bool]:
-    """Items by the time (or order) of their last judgment; as they stand in the table where neither is known."""
+    """Return items by the time (or order) of their last judgment, and whether it is known."""
     if evalset.judgments is None:
         return [], False
     table = evalset.judgments.table

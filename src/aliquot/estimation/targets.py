@@ -34,15 +34,15 @@ _MAX_SHARE_DIFFERENCE = 0.01  # sum over annotators of squared differences of sh
 
 @dataclass(frozen=True, eq=False)
 class JudgingNoise:
-    """How noisy the judgments behind a score are.
+    """Noise of the judgments behind a score.
 
     Attributes:
         cell: variance of the noise of a cell's score, without the annotators' severity; NaN where nothing was judged
             twice, so that it is not known.
-        severity: variance of the annotators' severities; 0 where it cannot be seen.
+        severity: variance of the annotators' severities; 0 if it cannot be estimated.
         shares: J x M, each annotator's share of the judgments of a system.
-        unexplained: J, the share of each severity that the judgments do not tell.
-        effect: N x M, what the severities add to each cell's score, as far as they are known; 0 elsewhere.
+        unexplained: J, the share of each severity's variance that is not estimated.
+        effect: N x M, the sum of estimated severities in each cell's score; 0 elsewhere.
         annotators: number of annotators behind the score; 0 where they have no ids.
         notes: what a reader should know of the judgments.
     """
@@ -57,7 +57,7 @@ class JudgingNoise:
 
     @property
     def unknown_note(self) -> str:
-        """Why the interval assumes the largest noise of judging, and what to do; for noise that is not known."""
+        """Note for unknown noise: why the interval assumes the largest noise, and what to do."""
         repeats = "fewer than " + str(MIN_REPEATS) if self.annotators else "no"
         reason = (
             "the noise of judging is unknown"
@@ -71,7 +71,7 @@ class JudgingNoise:
 
     @property
     def unbalanced(self) -> bool:
-        """Whether some systems were judged by clearly other annotators than others."""
+        """Whether annotators' shares differ clearly between systems."""
         shares = self.shares[:, self.shares.any(axis=0)] if len(self.shares) else self.shares
         if self.effect is None or self.severity == 0 or shares.shape[1] < 2:
             return False
@@ -80,13 +80,13 @@ class JudgingNoise:
         return bool(np.nanmax(gaps) > _MAX_SHARE_DIFFERENCE)
 
     def without_severity(self, data: EvalSet, human: str) -> EvalSet:
-        """The data with each cell's score less what its annotators' severities add to it."""
+        """Return the data with annotators' severities subtracted from the score."""
         if self.effect is None:
             return data
         return data.with_score(human, data.score(human) - self.effect).with_human(human)
 
     def covariance(self, *, adjusted: bool) -> FloatArray:
-        """Covariance of the systems' means that comes from the choice of annotators.
+        """Return the covariance of system means due to the choice of annotators.
 
         Where severities were adjusted for, what differs between systems is left only as far as it is not known; what
         is common to all systems cannot be adjusted for, and cancels in differences.
@@ -103,7 +103,7 @@ class JudgingNoise:
 
 
 def check_target(target: str) -> None:
-    """Refuse an unknown target."""
+    """Raise NameUnknownError for an unknown target."""
     one_of("target", target, TARGETS)
 
 
@@ -138,7 +138,7 @@ def judging_noise(data: EvalSet, human: str, items: Sequence[ItemId] | None = No
 
 
 def _unrelated_judgments(data: EvalSet, human: str) -> tuple[str, ...]:
-    """Say that there are judgments, but not those of which the score is made."""
+    """Return a note if the data hold judgments, but not those behind the score."""
     if data.judgments is None or not len(data.judgments):
         return ()
     count = len(data.judgments)
@@ -146,7 +146,7 @@ def _unrelated_judgments(data: EvalSet, human: str) -> tuple[str, ...]:
 
 
 def _measure_severities(data: EvalSet, table: pl.DataFrame, slope: float) -> Severities:
-    """Variance of severities, shares of annotators, how little is known of each, and what they add to each cell."""
+    """Return variance of severities, shares of annotators, unexplained shares, and effects on cells."""
     nothing: Severities = (0.0, np.zeros((0, data.n_systems)), np.zeros(0), None)
     named = table.filter(pl.col("annotator").is_not_null())
     if named.height < table.height or named["annotator"].n_unique() < 2 or named.height < 3 * data.n_systems:
@@ -181,7 +181,7 @@ def _encode_values(values: pl.Series) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class TargetVariance:
-    """What a target adds to the covariance of the estimates, and how the variance of a mean divides, in words too."""
+    """Covariance that a target adds to the estimates, shares of a mean's variance, and notes."""
 
     added: FloatArray
     parts: Mapping[str, float]
@@ -189,7 +189,7 @@ class TargetVariance:
 
 
 def target_variance(inference: Inference, target: Target, noise: JudgingNoise, *, adjusted: bool) -> TargetVariance:
-    """Work out what the target adds to the covariance of `given`."""
+    """Compute the covariance that the target adds to that of `given`."""
     sample, n = inference.sample, inference.sample.population
     nothing = np.zeros((len(inference.values),) * 2)
     if target == "given":
@@ -214,7 +214,7 @@ def target_variance(inference: Inference, target: Target, noise: JudgingNoise, *
 
 
 def _few_annotators(annotators: int) -> tuple[str, ...]:
-    """Say what one or two annotators cannot show."""
+    """Return a note if only one or two annotators judged."""
     if annotators not in (1, 2):
         return ()
     who = "one annotator" if annotators == 1 else "two annotators"
@@ -224,7 +224,7 @@ def _few_annotators(annotators: int) -> tuple[str, ...]:
 def _variance_parts(
     inference: Inference, annotators: FloatArray, judging: FloatArray, choice: FloatArray | float = 0.0
 ) -> dict[str, float]:
-    """Shares of the mean variance of the estimates: the items drawn, the annotators, and the noise of judging."""
+    """Return shares of the mean variance: items, annotators, and judging noise."""
     is_known = np.isfinite(inference.se)
     sizes = [
         float(np.diag(part)[is_known].mean()) if is_known.any() else np.nan
