@@ -16,8 +16,9 @@ from sacrebleu.metrics.ter import TER
 import aliquot
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import DataError, MissingExtraError, NameUnknownError, OptionError
-from aliquot.metric_eval import surface as surface_cache
-from aliquot.metric_eval.surface import Scorer, parse_compute, surface
+from aliquot.metric_eval import score_cache
+from aliquot.metric_eval.sacrebleu_scorers import Scorer, parse_compute
+from aliquot.metric_eval.surface import surface
 
 OUTPUTS: dict[str, list[str | None]] = {
     "A": ["the cat sat on the mat", "Ein Haus, das steht.", "我喜欢苹果。", "", "half"],
@@ -29,9 +30,9 @@ REFERENCES = ["the cat is on the mat", "Ein Haus steht.", "我喜欢吃苹果。
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("ALIQUOT_CACHE", str(tmp_path / "cache"))
-    surface_cache._memory_cache.clear()
+    score_cache._memory_cache.clear()
     yield tmp_path / "cache"
-    surface_cache._memory_cache.clear()
+    score_cache._memory_cache.clear()
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_a_second_time_nothing_is_computed(data, own_cache, monkeypatch):
     monkeypatch.setattr("aliquot.metric_eval.surface.make_scorer", lambda *_: Scorer(CHRF(), "first"))
     again = surface(data, "chrf")
     np.testing.assert_array_equal(again.data.scores["chrf"], first.data.scores["chrf"])
-    surface_cache._memory_cache.clear()  # from the disk
+    score_cache._memory_cache.clear()  # from the disk
     assert len(list(own_cache.rglob("*.npy"))) == 2
     np.testing.assert_array_equal(surface(data, "chrf").data.scores["chrf"], first.data.scores["chrf"])
     with pytest.raises(RuntimeError, match="computed"):
@@ -138,7 +139,7 @@ def test_a_damaged_cache_is_computed_anew(data, own_cache, damage):
     first = surface(data, "chrf")
     for path in own_cache.rglob("*.npy"):
         path.write_bytes(damage)
-    surface_cache._memory_cache.clear()
+    score_cache._memory_cache.clear()
     np.testing.assert_array_equal(surface(data, "chrf").data.scores["chrf"], first.data.scores["chrf"])
 
 
@@ -151,7 +152,7 @@ def test_a_cache_that_cannot_be_written_is_none(data, tmp_path, monkeypatch):
 def test_without_cache_nothing_is_kept(data, own_cache):
     surface(data, "chrf", cache=False)
     assert not own_cache.exists()
-    assert not surface_cache._memory_cache
+    assert not score_cache._memory_cache
 
 
 def test_the_reference_itself_is_no_system():

@@ -16,8 +16,10 @@ from aliquot.io.formats import tables
 from aliquot.io.writing import resolve_ending, write_bytes
 from aliquot.metric_eval.metric_report import PARTS, TABLES, MetricReport
 from aliquot.metric_eval.metrics import metrics as compare_metrics
+from aliquot.metric_eval.sacrebleu_scorers import parse_compute
 from aliquot.metric_eval.significance import DEFAULT_TESTS, TESTS
-from aliquot.metric_eval.surface import parse_compute
+from aliquot.stats.break_even import BreakEvenUnit
+from aliquot.stats.metric_tests import SwapUnit
 
 _HOW = "How to compare"
 _WHAT = "What is written and drawn"
@@ -68,7 +70,7 @@ def run(
         bool, typer.Option("--paired", help="Draw the same items for people and metrics.", rich_help_panel=_HOW)
     ] = False,
     unit: Annotated[
-        str | None,
+        BreakEvenUnit | None,
         typer.Option(
             "--unit",
             rich_help_panel=_HOW,
@@ -83,10 +85,7 @@ def run(
         int, typer.Option("--permutations", max=10**6, help="Permutations of each test.", rich_help_panel=_HOW)
     ] = 1000,
     swap: Annotated[
-        str,
-        typer.Option(
-            "--swap", rich_help_panel=_HOW, help="What tests permute: both (PERM-BOTH), cells, items or systems."
-        ),
+        SwapUnit, typer.Option("--swap", rich_help_panel=_HOW, help="What tests permute; both is PERM-BOTH.")
     ] = "both",
     scale: Annotated[
         str | None,
@@ -148,13 +147,13 @@ def run(
             parts=part_names,
             trials=trials,
             paired=paired,
-            unit=unit,  # type: ignore[arg-type]  # `metrics` checks it
+            unit=unit,
             corpus=corpus,
             compute=compute,
             common=common,
             tests=tests,
             permutations=permutations,
-            swap=swap,  # type: ignore[arg-type]  # `metrics` checks it
+            swap=swap,
             scale=shared.value_range(scale, "--scale", ":"),
             metric_scale=shared.value_range(metric_scale, "--metric-scale", ":"),
             alpha=alpha,
@@ -166,13 +165,7 @@ def run(
     shared.draw(plot, lambda: report.plot(picture))
     if output.file is not None:
         write(report, output.file, table)
-    if output.json:
-        shared.print_json(report.to_dict())
-        return
-    render.print_result(report, render.console())
-    for path in (output.file, plot):
-        if path is not None:
-            render.console().print(f"wrote {path}", markup=False)
+    shared.print_outcome(report, output, [output.file, plot])
 
 
 def _validate_output(path: Path | None, table: str | None, parts: list[str] | None, *, is_computing: bool) -> None:

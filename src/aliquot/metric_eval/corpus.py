@@ -15,14 +15,8 @@ import numpy as np
 from aliquot.core.registry import Spec
 from aliquot.errors import OptionError
 from aliquot.metric_eval.metric_inputs import MetricInputs, ScoredCampaign
-from aliquot.metric_eval.surface import (
-    Scorer,
-    collect_references,
-    list_outputs,
-    make_scorer,
-    parse_compute,
-    silence_sacrebleu,
-)
+from aliquot.metric_eval.sacrebleu_scorers import Scorer, make_scorer, parse_compute, silence_sacrebleu
+from aliquot.metric_eval.surface import collect_references, list_outputs
 from aliquot.stats.arrays import FloatArray, Seed
 from aliquot.stats.bias_variance import PairSigns
 from aliquot.stats.corpus_scores import CorpusScore, corpus_bleu, corpus_chrf, corpus_sign_counts, corpus_ter

@@ -42,8 +42,9 @@ from aliquot.metric_eval.metric_value import (
     estimate_perfect_annotator,
     suggest_metrics,
 )
+from aliquot.metric_eval.sacrebleu_scorers import parse_compute
 from aliquot.metric_eval.significance import DEFAULT_TESTS, TESTS, compare_metric_pairs
-from aliquot.metric_eval.surface import parse_compute, surface
+from aliquot.metric_eval.surface import surface
 from aliquot.stats.arrays import Seed
 from aliquot.stats.bias_variance import PairSigns
 from aliquot.stats.break_even import BreakEvenUnit
