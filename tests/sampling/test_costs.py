@@ -69,7 +69,7 @@ def test_unknown_times_are_unknown_not_nothing(campaign):
     assert np.isnan(prices.money(3.0))
     with pytest.raises(OptionError, match="how long judging takes"):
         data_prices(Times(hourly=20), pilot)
-    with pytest.raises(OptionError, match="seconds-per-new-item"):
+    with pytest.raises(OptionError, match="seconds_per_new_item"):
         data_prices(Times(seconds_per_new_item=5), pilot)
     assert plain_prices(Times(), 2).seconds is None
 

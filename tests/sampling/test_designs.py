@@ -281,8 +281,8 @@ def test_other_designs_need_no_documents(spec):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("pps:tau=1.5", "tau is 1.5"),
-        ("pps:tau=nan", "tau is nan"),
+        ("pps:tau=1.5", "`tau` is 1.5"),
+        ("pps:tau=nan", "`tau` is nan"),
         ("pps:size=dificulty", "did you mean 'difficulty'"),
         ("balanced:size=nothing", "unknown size 'nothing'"),
         ("balanced:by=magic", "choose pivotal or cube"),

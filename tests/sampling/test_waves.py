@@ -181,7 +181,7 @@ def test_selections_that_cannot_be_added_to(method, options, message):
 @pytest.mark.parametrize(
     ("budget", "message"),
     [
-        (None, "needs --budget"),
+        (None, "needs `budget`"),
         (8, "the new total"),
         ("10%", "is of 8 items already"),
         ("+0", "above 0"),

@@ -18,7 +18,7 @@ AskT = TypeVar("AskT")
 
 
 @dataclass(frozen=True)
-class Answer:
+class LoggedAnswer:
     """An answer to a unit."""
 
     key: tuple[int, int]  # row and system, or pair and row
@@ -29,7 +29,7 @@ class Answer:
 
 
 class AllocationLog(ABC, Generic[AskT]):
-    """Base of allocators; the same log gives the same next units."""
+    """Base class of allocators; the same log gives the same next units."""
 
     UNIT: ClassVar[str]  # what `next` counts
     ANSWER: ClassVar[str]  # what an answer is called, in the log and in messages
@@ -48,11 +48,11 @@ class AllocationLog(ABC, Generic[AskT]):
     @abstractmethod
     def _record_ask(self, ask: AskT) -> None: ...
     @abstractmethod
-    def _record_answer(self, answer: Answer) -> None: ...
+    def _record_answer(self, answer: LoggedAnswer) -> None: ...
     @abstractmethod
     def _read_ask(self, event: Mapping[str, Any]) -> AskT: ...
     @abstractmethod
-    def _read_answer(self, event: Mapping[str, Any]) -> Answer: ...
+    def _read_answer(self, event: Mapping[str, Any]) -> LoggedAnswer: ...
 
     def _format_value(self, key: tuple[int, int], value: float) -> str:
         del key
@@ -80,12 +80,12 @@ class AllocationLog(ABC, Generic[AskT]):
         return asks
 
     def state(self) -> dict[str, Any]:
-        """Everything needed to go on elsewhere, as plain values: options, data and the log."""
+        """Return options, data fingerprint and log as plain values, for `restore`."""
         options, log = dict(self._options), self._log[:]
         return {"aliquot": __version__, "data": self._fingerprint, "options": options, "log": log}
 
     def replay(self, event: Mapping[str, Any]) -> None:
-        """Take one event of a log as it happened."""
+        """Apply one event of a log."""
         if event.get("event") == self.ANSWER:
             self._record_answer(self._read_answer(event))
         elif event.get("event") == "ask":
@@ -98,7 +98,7 @@ class AllocationLog(ABC, Generic[AskT]):
         self._spent += 1
         self._open[key] = ask
 
-    def _log_answer(self, answer: Answer, *, is_asked: bool) -> dict[Any, float]:
+    def _log_answer(self, answer: LoggedAnswer, *, is_asked: bool) -> dict[Any, float]:
         """Log an answer; return the unit's earlier answers, by rater."""
         answers = self._answers.setdefault(answer.key, {})
         before = answers.copy()
@@ -110,9 +110,9 @@ class AllocationLog(ABC, Generic[AskT]):
     def _mean_answer(self, key: tuple[int, int]) -> float:
         return float(np.mean(list(self._answers[key].values())))
 
-    def _add_answers(self, answers: Iterable[Answer]) -> None:
+    def _add_answers(self, answers: Iterable[LoggedAnswer]) -> None:
         """Record all answers or, if a rater contradicts an earlier answer, none; repeated answers count once."""
-        fresh: dict[tuple[tuple[int, int], Any], Answer] = {}
+        fresh: dict[tuple[tuple[int, int], Any], LoggedAnswer] = {}
         for answer in answers:
             earlier = fresh.get((answer.key, answer.rater))
             before = self._answers.get(answer.key, {}).get(answer.rater) if earlier is None else earlier.value

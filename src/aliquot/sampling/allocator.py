@@ -36,7 +36,7 @@ from aliquot.estimation.targets import JudgingNoise
 from aliquot.io.inputs import DataLike, JudgmentsLike, as_evalset
 from aliquot.sampling.allocation_log import (
     AllocationLog,
-    Answer,
+    LoggedAnswer,
     find_asked_places,
     read_options,
     require_same_data,
@@ -67,7 +67,7 @@ _SCALES = ("auto", "penalties", "ratings")
 
 @dataclass(frozen=True)
 class Advice:
-    """What is known by now, and what to do."""
+    """Decisions so far, and whether to stop."""
 
     picture: Picture  # what is decided, at every look with the same guarantee
     cells: int  # judged
@@ -207,10 +207,10 @@ class Allocator(AllocationLog[Ask]):
             self._advance_to(system, int(self._place[row]) + 1)
 
     def _advance_to(self, system: int, place: int) -> None:
-        """Let a system go along the order up to `place`, and on past cells that were judged before they were asked.
+        """Advance a system along the order to `place`, and past cells that were judged before they were asked.
 
-        Such answers count from now on. That a cell was judged early has nothing to do with the policy, so the system's
-        items are still the beginning of the order.
+        Such answers count from now on. Early judgments do not depend on the policy, so the system's items are still the
+        beginning of the order.
         """
         rows, position = self.order.rows, int(self._asked[system])
         while position < place or (position < len(rows) and (int(rows[position]), system) in self._unasked):
@@ -224,7 +224,7 @@ class Allocator(AllocationLog[Ask]):
     def _next_unit(
         self, fit: CellFit | None, draws: FloatArray, batch: dict[str, FloatArray], uniform: float
     ) -> list[Ask]:
-        """One unit by the policy: a cell, an item's cells, or a document's cells of a system."""
+        """Return the policy's next unit: a cell, an item's cells, or a document's cells of a system."""
         if (self._asked >= self.data.n_items).all():
             return self._repeat_unit(fit) if self._repeats == "auto" else []
         probability = self._policy.probabilities(self._policy_state(fit, draws, batch), self._spec.parameters)
@@ -242,7 +242,7 @@ class Allocator(AllocationLog[Ask]):
         return [Ask(self._ids[row], self.data.systems[s], 1.0) for s in lacking]
 
     def _next_rows(self, system: int) -> list[int]:
-        """The rows of a system's next unit that are not judged; the first never is."""
+        """Return the unjudged rows of a system's next unit; its first row is always unjudged."""
         start = int(self._asked[system])
         rows = self.order.rows
         if self._unit != "document":
@@ -265,7 +265,7 @@ class Allocator(AllocationLog[Ask]):
         )
 
     def _repeat_unit(self, fit: CellFit | None) -> list[Ask]:
-        """All items are judged: judge again the cell with the fewest judgments, of the system that needs it most."""
+        """Return a repeated cell: one with the fewest judgments, of the system with the best estimate."""
         if not self._answers:
             return []
         counts = {cell: len(answers) for cell, answers in self._answers.items()}
@@ -283,11 +283,11 @@ class Allocator(AllocationLog[Ask]):
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def add(self, judgments: JudgmentsLike | Iterable[tuple[Any, ...]]) -> None:
-        """Take answers in any order, late or in part; all of a call or, where one is wrong, none.
+        """Record answers, in any order, late or in part; if one is invalid, none of the call is recorded.
 
-        Answers to cells never asked are kept and marked. They count from when the system's order reaches them: a policy
-        that knew them before could stop a system just ahead of a bad answer. The same answer twice counts once; an
-        annotator's second, different answer to a cell is refused.
+        Answers to cells that were not asked are marked, and count from when the system's order reaches them: a policy
+        could otherwise stop a system just before a bad answer. The same answer twice counts once; an annotator's
+        second, different answer to a cell raises DataError.
         """
         self._add_answers([self._build_answer(*answer) for answer in read_answers(judgments)])
 
@@ -300,13 +300,13 @@ class Allocator(AllocationLog[Ask]):
             raise DataError(f"item {item!r}, system '{system}': the score {value} is not a number")
         return self.rows[str(item)], self.columns[system]
 
-    def _build_answer(self, item: ItemId, system: str, value: float, who: Rater) -> Answer:
+    def _build_answer(self, item: ItemId, system: str, value: float, who: Rater) -> LoggedAnswer:
         row, column = self._known_cell(item, system, value)
         rater = {name: part for name, part in zip(RATER_COLUMNS, who, strict=True) if part is not None}
         event = {"item": self._ids[row], "system": self.data.systems[column], "value": value, **rater}
-        return Answer((row, column), who, value, event, f"item {item!r}, system '{system}'")
+        return LoggedAnswer((row, column), who, value, event, f"item {item!r}, system '{system}'")
 
-    def _record_answer(self, answer: Answer) -> None:
+    def _record_answer(self, answer: LoggedAnswer) -> None:
         row, system = answer.key
         is_asked = bool(self._place[row] < self._asked[system])
         before = self._log_answer(answer, is_asked=is_asked)
@@ -316,7 +316,7 @@ class Allocator(AllocationLog[Ask]):
             self._unasked.add(answer.key)
             self._advance_to(system, int(self._asked[system]))
 
-    def _read_answer(self, event: Mapping[str, Any]) -> Answer:
+    def _read_answer(self, event: Mapping[str, Any]) -> LoggedAnswer:
         who = (event.get("annotator"), event.get("criterion"))
         return self._build_answer(event["item"], event["system"], event["value"], who)
 
@@ -325,7 +325,7 @@ class Allocator(AllocationLog[Ask]):
         return Ask(self._ids[row], event["system"], event["probability"], bool(event.get("repeat", False)))
 
     def _update_model(self, cell: tuple[int, int], *, first: bool = True) -> None:
-        """Let an answered cell inform the policy and the monitor, which begins anew where a score has changed."""
+        """Update policy and monitor with a cell; the monitor restarts if a score has changed."""
         self._model.set_score(*cell, self._mean_answer(cell))
         if first:
             self._cell_order.append(cell)
@@ -355,18 +355,18 @@ class Allocator(AllocationLog[Ask]):
 
     @property
     def unasked(self) -> list[tuple[ItemId, str]]:
-        """Cells that were judged although the order has not reached them; they do not count yet."""
+        """Judged cells that the order has not reached; they do not count yet."""
         return [(self._ids[row], self.data.systems[system]) for row, system in sorted(self._unasked)]
 
     @property
     def signature(self) -> str:
-        """How to get the same cells again, given the same judgments."""
+        """The line that reproduces the cells, given the same judgments."""
         return make_signature(
             f"allocate:{self._spec}", self.data, question=self._question, unit=self._unit, seed=self._seed
         )
 
     def selection(self) -> Selection:
-        """The cells asked so far with their probabilities, as `estimate` takes them."""
+        """Return the cells asked so far, with probabilities, for `aliquot.estimate`."""
         reached = int(self._asked.max())
         if not reached:
             raise DataError("nothing is asked yet")
@@ -391,12 +391,12 @@ class Allocator(AllocationLog[Ask]):
         )
 
     def estimate(self, method: str = "auto", **options: Any) -> Estimates:
-        """Estimate all systems from what is judged; options are those of `aliquot.estimate`."""
+        """Estimate all systems from the judgments so far; options are those of `aliquot.estimate`."""
         options.setdefault("human", self.data.human)  # otherwise scores of the data that people gave would be a metric
         return estimate(self.data, method, selection=self.selection(), judgments=self.judgments, **options)
 
     def advice(self) -> Advice:
-        """Say what is decided, valid at every look, and whether to stop."""
+        """Return what is decided, with error rate alpha over all looks, and whether to stop."""
         picture = self._confirm_stop(self._keep_listed_pairs(self._update_picture()))
         out = self._budget is not None and (self._budget_ended or self._spent >= self._budget)
         text = picture.reason
@@ -405,7 +405,7 @@ class Allocator(AllocationLog[Ask]):
         return Advice(picture, len(self._answers), self._spent, picture.stop or out, text)
 
     def _update_picture(self) -> Picture:
-        """What the monitor says of all judgments by now."""
+        """Feed new judgments to the monitor and return its picture."""
         if self._monitor_stale:
             self._monitor, self._cells_fed, self._monitor_stale = self._start_monitor(), 0, False
         waiting = self._cell_order[self._cells_fed :]
@@ -417,7 +417,7 @@ class Allocator(AllocationLog[Ask]):
         return self._monitor.picture()
 
     def _judging_noise(self) -> JudgingNoise:
-        """The noise of judging: what is known from elsewhere, or as `estimate` measures it on the answers so far."""
+        """Return `noise` if it is set, else the noise of judging estimated from the answers so far."""
         if self.noise is not None:
             return self.noise
         people = {who[0] for answers in self._answers.values() for who in answers} if self._target == "testset" else ()
@@ -429,7 +429,7 @@ class Allocator(AllocationLog[Ask]):
         return self._noise_at[1]
 
     def _confirm_stop(self, picture: Picture) -> Picture:
-        """Before it stops, `estimate` must find the same system alone in front."""
+        """Stop only if `estimate` finds the same system alone in front."""
         if not picture.stop or picture.question == "means":
             return picture
         try:
@@ -441,14 +441,14 @@ class Allocator(AllocationLog[Ask]):
         return picture.confirm_leaders(contenders)
 
     def _beaten_systems(self) -> BoolArray:
-        """Systems that cannot be the best any more, where that is the question; more cells of theirs decide nothing."""
+        """Return which systems cannot be the best (M); none for other questions."""
         beaten = np.zeros(self.data.n_systems, dtype=np.bool_)
         if self._question == "best":
             beaten[[self.columns[pair.b] for pair in self._update_picture().decided]] = True
         return beaten
 
     def _keep_listed_pairs(self, picture: Picture) -> Picture:
-        """Of listed pairs, the others do not matter."""
+        """Keep only the pairs that the question lists."""
         if self._pairs is None:
             return picture
         is_listed = self._pairs > 0
@@ -459,7 +459,7 @@ class Allocator(AllocationLog[Ask]):
 
     @classmethod
     def restore(cls, data: DataLike, state: Mapping[str, Any]) -> Allocator:
-        """Go on from what `state` gave, with the same data."""
+        """Return an allocator from the result of `state`, with the same data."""
         evalset = as_evalset(data)
         options = read_options(state, "an Allocator")
         require_same_data(state, evalset.fingerprint, f"{evalset.name}: ")
@@ -479,11 +479,11 @@ class Allocator(AllocationLog[Ask]):
         asked: CellsLike = (),
         **options: Any,
     ) -> Allocator:
-        """Go on from judgments alone, where no state was kept; the options must be those of the first call.
+        """Return an allocator from judgments alone, without a state; the options must be those of the first call.
 
-        Cells that are judged or in `asked` (given to people, who have not answered yet) were asked. A system's place is
-        one past the furthest of them, as long as at least half of the cells up to there are known: judgments beyond it
-        were made for another reason, and count when the order reaches them.
+        Cells that are judged, or in `asked` (handed out, not answered yet), were asked. A system's place is one past
+        the furthest of them below which at least half of the cells are among them; judgments further on count when
+        the order reaches them.
 
         Args:
             data: the test set, as it was.
@@ -511,7 +511,7 @@ class Allocator(AllocationLog[Ask]):
         return allocator
 
     def _replay_asked(self, cells: set[tuple[int, int]]) -> None:
-        """Note the cells that were asked, in the order of items."""
+        """Record the cells that were asked, in the order of items."""
         places_asked: list[tuple[int, int]] = []
         for system in range(self.data.n_systems):
             places = find_asked_places(self._place[row] for row, column in cells if column == system)

@@ -44,7 +44,7 @@ _UNITS: dict[str, Unit] = {
 
 @dataclass(frozen=True)
 class Amount:
-    """A budget as it was written: a number of items or judgments, a share of the items, hours, money, or cost.
+    """A parsed budget: a number of items or judgments, a share of the items, hours, money, or cost.
 
     `cost` counts in the unit of the item column that `cost` names.
     """
@@ -56,7 +56,7 @@ class Amount:
 
     @property
     def timed(self) -> bool:
-        """Whether it takes the time of judging to know what it buys."""
+        """Whether the unit is hours or money, so that judging times are needed."""
         return self.unit in ("hours", "money")
 
 
@@ -89,13 +89,13 @@ def parse_amount(budget: float | str, currency: str = "EUR") -> Amount:
 
 @dataclass(frozen=True)
 class Budget:
-    """What may be spent: `n` items, or, with costs, an `amount`."""
+    """A limit: `n` items or, with costs, an `amount` of cost."""
 
     n: int
     amount: float | None = None
 
     def subtract(self, items: int, spent: float) -> Budget:
-        """Return what is left after some items are fixed."""
+        """Return the remaining budget after some items are fixed."""
         amount = None if self.amount is None else self.amount - spent
         if (amount is not None and amount < -1e-9 * (self.amount or 1.0)) or (amount is None and items > self.n):
             raise OptionError(f"the {items} included items already exceed the budget; raise `budget` or include fewer")
@@ -105,7 +105,7 @@ class Budget:
 def resolve_budget(
     budget: float | str | Amount | None, population: int, cost: FloatArray | None = None, *, systems: int = 0
 ) -> Budget:
-    """Say what a budget buys of `population` items; None buys everything.
+    """Return how many of `population` items, or how much cost, a budget buys; None buys everything.
 
     `cost` are the items' costs: in the unit of `cost`, or in seconds where the budget is hours (money: see
     `convert_to_hours`). A share is of the cost where there is one. `systems` outputs are judged for each item.
@@ -148,7 +148,7 @@ def resolve_budget(
 
 
 def count_items(amount: Amount, population: int, judgments_per_item: float) -> int:
-    """Items that a number of items or judgments, or a share of the population, buys; perhaps more than there are.
+    """Return how many items an amount of items, judgments or a share buys; not limited to the population.
 
     A share is rounded to the nearest number of items, at least one; judgments are rounded down.
 
@@ -181,7 +181,7 @@ def _warn_budget_exceeds(amount: Amount, total: float, unit: str) -> None:
 
 
 def convert_to_hours(amount: Amount, prices: Prices) -> Amount:
-    """Hours that an amount of money buys; other amounts as they are."""
+    """Convert an amount of money to hours; other amounts are unchanged."""
     if amount.unit != "money":
         return amount
     if prices.hourly is None:
@@ -211,13 +211,13 @@ def item_costs(evalset: EvalSet, cost: str | None) -> FloatArray | None:
 
 
 def esa_seconds(lengths: NDArray[np.generic]) -> FloatArray:
-    """Seconds that an ESA judgment of sources of these lengths takes; an unknown length counts as 0."""
+    """Return the seconds of an ESA judgment for source lengths; an unknown length counts as 0."""
     finite_lengths = np.nan_to_num(lengths.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
     return ESA_SECONDS_PER_WORD * finite_lengths + ESA_SECONDS
 
 
 def check_costs(costs: pl.Series, ids: pl.Series, name: str) -> FloatArray:
-    """Return a column of costs as numbers, which must all be positive."""
+    """Return a column of costs as an array; raise DataError unless all are positive."""
     values: FloatArray = costs.cast(pl.Float64).fill_null(np.nan).to_numpy()
     bad = ~((values > 0) & (values < np.inf))
     if bad.any():
@@ -231,7 +231,7 @@ def check_costs(costs: pl.Series, ids: pl.Series, name: str) -> FloatArray:
 
 @dataclass(frozen=True)
 class Times:
-    """How long judging takes, as the user says it; at most one of the first three."""
+    """Judging times and prices from the user; at most one of the first three."""
 
     seconds_per_item: float | None = None  # for an item with all its outputs, judged once
     seconds_per_judgment: float | None = None  # for one output, judged once
@@ -268,7 +268,7 @@ class Prices:
     about: str = ""  # where the seconds come from, in words; empty where they are unknown
 
     def hours(self, expected: FloatArray, judgments: float = 1.0) -> float:
-        """Hours for items that are judged `expected` times each, every output by so many people; NaN if unknown.
+        """Return hours for items judged `expected` times each, with `judgments` per output; NaN if times are unknown.
 
         >>> Prices(np.array([60.0, 120.0]), new_item=30.0).hours(np.array([1.0, 0.5]), judgments=3)
         0.1125
@@ -278,12 +278,12 @@ class Prices:
         return float(expected @ (self.seconds * judgments + self.new_item)) / _HOUR
 
     def money(self, hours: float) -> float:
-        """What so many hours cost; NaN if unknown."""
+        """Return the price of hours; NaN if unknown."""
         return float("nan") if self.hourly is None else hours * self.hourly
 
 
 def plain_prices(times: Times, outputs: int) -> Prices:
-    """Prices without data, for an item of which `outputs` outputs are judged.
+    """Return prices without data, for items with `outputs` judged outputs.
 
     >>> plain_prices(Times(seconds_per_judgment=40.0, hourly=18.0), outputs=2).seconds
     array([80.])
@@ -301,7 +301,7 @@ def plain_prices(times: Times, outputs: int) -> Prices:
 
 
 def data_prices(times: Times, evalset: EvalSet) -> Prices:
-    """Prices of the items of a set: as said, from a column, by ESA's model, or from the times that were recorded."""
+    """Return prices of a set's items, from `times` (given, a column, or ESA's model) or from recorded times."""
     n, m = evalset.n_items, evalset.n_systems
     if times.cost is not None:
         costs = item_costs(evalset, times.cost)
@@ -336,7 +336,7 @@ def _require_seconds(times: Times, *, has_seconds: bool) -> None:
 
 
 def mean_judgment_seconds(judgments: Judgments | None) -> float | None:
-    """Mean seconds of a judgment, each cut at five medians because breaks are often inside; None if not recorded.
+    """Return the mean seconds of a judgment, cut at five medians (breaks); None if times are not recorded.
 
     >>> import polars as pl
     >>> table = pl.DataFrame({"item": [0, 1, 2], "system": "A", "value": 1.0, "seconds": [20.0, 30.0, 9000.0]})

@@ -65,7 +65,7 @@ def segments(evalset: EvalSet, *, n: int, rng: np.random.Generator) -> DesignDra
 
 
 def remaining_document_variance(probability: FloatArray, codes: IntArray) -> float:
-    """What spreading over documents leaves of a free draw's variance between documents.
+    """Return the variance between documents of a spread draw, as a share of a free draw's.
 
     sum_d f_d (1 - f_d) / sum_i pi_i (1 - pi_i), f_d the fractional part of the document's expected number of items.
 
@@ -79,7 +79,7 @@ def remaining_document_variance(probability: FloatArray, codes: IntArray) -> flo
 
 
 def _reading_order(evalset: EvalSet) -> IntArray:
-    """Rows as they are read: by document and, where positions are known, by position inside; else as they stand."""
+    """Return rows in reading order: by document, then by position if known, else by row."""
     codes = _document_codes(evalset)
     if "position" not in evalset.items.columns:
         return np.arange(evalset.n_items)
@@ -88,7 +88,7 @@ def _reading_order(evalset: EvalSet) -> IntArray:
 
 
 def _draw_in_reading_order(evalset: EvalSet, draw: Callable[[IntArray], ItemDraw]) -> ItemDraw:
-    """Draw runs of items in the order in which they are read."""
+    """Draw runs of items in reading order."""
     order = _reading_order(evalset)
     drawn = draw(_document_codes(evalset)[order])
     probability = np.empty(evalset.n_items)
@@ -97,7 +97,7 @@ def _draw_in_reading_order(evalset: EvalSet, draw: Callable[[IntArray], ItemDraw
 
 
 def _order_by_document(evalset: EvalSet, draw: ItemDraw, rng: np.random.Generator, variance: Variance) -> DesignDraw:
-    """Documents in random order, items in their order inside; so is it judged."""
+    """Order drawn items for judging: documents at random, items of a document in reading order."""
     codes, reading = _document_codes(evalset), _reading_order(evalset)
     order = reading[random_document_order(codes[reading], rng)]
     chosen = np.zeros(evalset.n_items, dtype=bool)
@@ -305,7 +305,7 @@ def pps(
 
 
 def unit_sizes(sizes: FloatArray, mass: FloatArray | None) -> FloatArray:
-    """Sizes of units that stand for several items each: what matters is the sum of their items' errors.
+    """Return sizes of units of several items each, in proportion to the error of their sum.
 
     Errors of L items that correlate by rho add up to sqrt(L + L (L - 1) rho) times one item's: a power from 1/2 to 1.
     """
@@ -315,7 +315,7 @@ def unit_sizes(sizes: FloatArray, mass: FloatArray | None) -> FloatArray:
 def _inclusion_probabilities(
     sizes: FloatArray, n: int, tau: float, cost: FloatArray | None, amount: float | None
 ) -> FloatArray:
-    """Probabilities for n items, or for an expected cost of `amount`."""
+    """Return inclusion probabilities for n items, or for an expected cost of `amount`."""
     if cost is None or amount is None:
         return pps_probabilities(sizes, n, tau)
     return pps_probabilities(sizes, _count_within_cost(sizes.tobytes(), tau, cost.tobytes(), amount), tau, cost)
@@ -323,9 +323,9 @@ def _inclusion_probabilities(
 
 @lru_cache(maxsize=256)
 def _count_within_cost(sizes: bytes, tau: float, cost: bytes, amount: float) -> float:
-    """The number of items whose expected cost is `amount`, by bisection: cost rises with n.
+    """Return the number of items whose expected cost is `amount`, by bisection.
 
-    Arrays come as bytes so that replays, which ask the same again and again, are answered from memory.
+    Arrays are bytes so that results can be cached: replays repeat the same call.
     """
     size, price = np.frombuffer(sizes), np.frombuffer(cost)
     low, high = 0.0, float(len(size))
@@ -392,7 +392,7 @@ def guided(
     draws: int = 100,
     metric: str | None = None,
 ) -> DesignDraw:
-    """The one of several draws of a design whose metric ranking agrees best with the full set's.
+    """The best of several draws of a design, by agreement of a metric's ranking with the full set's.
 
     Args:
         by: the design to draw from, in parentheses if it has parameters.

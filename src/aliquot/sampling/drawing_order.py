@@ -17,7 +17,7 @@ _DIGITS = re.compile(r"(\d+)")
 
 
 def natural_order(ids: pl.Series) -> IntArray:
-    """Row numbers by natural order of the ids: numbers by size, names with the numbers inside them by size.
+    """Return row numbers in natural order of the ids: "seg9" before "seg10".
 
     >>> natural_order(pl.Series(["seg10", "seg9", "a"])).tolist()
     [2, 1, 0]
@@ -37,7 +37,7 @@ def _natural_key(text: str) -> list[str | int]:
 
 
 def reading_order(evalset: EvalSet) -> IntArray:
-    """Documents by their first id, the lines of a document as they stand: runs of items must stay what people read."""
+    """Return rows by the documents' first ids; within a document the lines keep their order."""
     order = natural_order(evalset.items["id"])
     codes = evalset.documents
     if codes is None:
@@ -50,7 +50,7 @@ def reading_order(evalset: EvalSet) -> IntArray:
 
 
 def drawing_order(evalset: EvalSet, *, reading: bool = False) -> IntArray | None:
-    """The rows in the order in which they are drawn from; None where they stand in it already.
+    """Return the rows in drawing order; None if they are in it.
 
     Designs that take runs of items or whole documents are `reading`: they need the lines of a document as they stand.
     """
@@ -63,7 +63,7 @@ def drawing_order(evalset: EvalSet, *, reading: bool = False) -> IntArray | None
 
 
 def sort_for_drawing(evalset: EvalSet, *, reading: bool = False) -> EvalSet:
-    """The set in the order of drawing, made once; itself where it is in that order."""
+    """Return the set in drawing order (cached)."""
     order = drawing_order(evalset, reading=reading)
     if order is None:
         return evalset

@@ -28,13 +28,13 @@ _MAX_STEPS, _TOLERANCE = 200, 1e-14
 
 @dataclass(frozen=True, eq=False)
 class ItemOrder:
-    """Rows in the order of judging, the size of every item (1 on average), and its place in the order."""
+    """Rows in the order of judging, and the size of every item (1 on average)."""
 
     rows: IntArray
     size: FloatArray
 
     def rate(self, n: int) -> float:
-        """The rate r at which n items are expected; infinite for all items.
+        """Return the rate r at which n items are expected; infinite for all items.
 
         >>> order = ItemOrder(np.arange(4), np.ones(4))
         >>> round(order.rate(2), 6), order.rate(4)
@@ -43,18 +43,18 @@ class ItemOrder:
         return solve_rate(self.size, n)
 
     def probability(self, n: int) -> FloatArray:
-        """Every item's probability to be among the first n."""
+        """Return every item's probability to be among the first n."""
         rate = self.rate(n)
         return np.ones(len(self.size)) if np.isinf(rate) else -np.expm1(-rate * self.size)
 
     @property
     def weight(self) -> FloatArray:
-        """What an item counts as it is drawn; 1 on average over draws."""
+        """Weights of items in order, 1 / size; their mean over draws is 1."""
         return 1.0 / self.size
 
 
 def solve_rate(size: FloatArray, n: int) -> float:
-    """Solve sum(1 - exp(-r size)) = n by Newton's steps; the sum is concave in r, so they come from below."""
+    """Solve sum(1 - exp(-r size)) = n for r by Newton's method, which converges from below (the sum is concave)."""
     if n >= len(size):
         return float("inf")
     rate = n / float(size.sum())
@@ -70,7 +70,7 @@ def solve_rate(size: FloatArray, n: int) -> float:
 def draw_item_order(
     evalset: EvalSet, *, seed: int = 0, equal: bool = False, tau: float = TAU, scale: Scale = "auto", unit: str = "item"
 ) -> ItemOrder:
-    """Draw an order: by expected error where `select`'s default would, spread over documents; `equal` sizes on request.
+    """Draw an order of items, by expected error as `select` does by default, or with `equal` sizes.
 
     With unit="document" the items of a document stay together and share its mean size.
     """
@@ -99,9 +99,9 @@ def draw_item_order(
 
 
 def _shuffle_documents(codes: IntArray, rng: np.random.Generator) -> IntArray:
-    """Documents in random order, and the items of each.
+    """Return rows with documents, and the items in each, in random order.
 
-    In sets of few items the same neighbours would otherwise always compete, which changes how often they come first.
+    Otherwise, in small sets, the same neighbours would always compete, which changes how often they come first.
     """
     shuffled = rng.permutation(len(codes))
     return shuffled[random_document_order(codes[shuffled], rng)]
@@ -115,7 +115,7 @@ def _order_whole_documents(codes: IntArray, size: FloatArray, rng: np.random.Gen
 
 
 def spread_numbers(n: int, rng: np.random.Generator) -> FloatArray:
-    """Uniform numbers whose neighbours lie far apart: van der Corput's sequence with a random digital shift.
+    """Return uniform numbers whose neighbours are far apart: van der Corput's sequence, randomly shifted.
 
     >>> numbers = spread_numbers(8, np.random.default_rng(0))
     >>> sorted((8 * numbers).astype(int).tolist())

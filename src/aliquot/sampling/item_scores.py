@@ -42,7 +42,7 @@ def row_mean(values: FloatArray) -> FloatArray:
 
 
 def system_means(values: FloatArray) -> FloatArray:
-    """Mean of each column over what is present, to be ranked: means that differ by rounding alone are ties.
+    """Mean of each column over present values, rounded so that equal means tie.
 
     >>> system_means(np.array([[0.1, 0.3], [0.3, 0.2], [0.2, 0.1]])).tolist()
     [0.2, 0.2]
@@ -55,8 +55,7 @@ def metric_scores(evalset: EvalSet, metric: str | None) -> FloatArray:
     if metric is None:
         if len(evalset.metrics) != 1:
             raise OptionError(
-                f"{evalset.name}: choose a metric with --metric / metric=; there are "
-                f"{quoted(evalset.metrics) or 'none'}"
+                f"{evalset.name}: choose a metric with `metric`; there are {quoted(evalset.metrics) or 'none'}"
             )
         metric = evalset.metrics[0]
     values = evalset.score(metric)
@@ -68,7 +67,7 @@ def metric_scores(evalset: EvalSet, metric: str | None) -> FloatArray:
 
 
 def select_metrics(evalset: EvalSet, names: Sequence[str] | None = None) -> list[str]:
-    """Return the named metrics, or all that vary and are there for at least half of the cells."""
+    """Return the named metrics, or all that vary and cover at least half of the cells."""
     if names:
         for name in names:
             metric_scores(evalset, name)
@@ -77,7 +76,7 @@ def select_metrics(evalset: EvalSet, names: Sequence[str] | None = None) -> list
 
 
 def item_quality(evalset: EvalSet, names: Sequence[str] | None = None) -> FloatArray:
-    """Mean over metrics of the standardised item means, NaN without any: how well systems do on an item."""
+    """Return the mean over metrics of standardised item means (N); NaN without metrics."""
     chosen = select_metrics(evalset, names)
     if not chosen:
         raise DataError(f"{evalset.name}: no metric covers at least half of the outputs; name one with metrics=")
@@ -85,7 +84,7 @@ def item_quality(evalset: EvalSet, names: Sequence[str] | None = None) -> FloatA
 
 
 def item_spread(evalset: EvalSet, names: Sequence[str] | None = None) -> FloatArray:
-    """Root mean over metrics of the standardised variance between systems on an item."""
+    """Return the standard deviation between systems on each item, over standardised metrics (N)."""
     chosen = select_metrics(evalset, names)
     if not chosen:
         raise DataError(f"{evalset.name}: no metric covers at least half of the outputs; name one with metrics=")
@@ -118,7 +117,7 @@ def rank_bins(values: FloatArray, bins: int) -> IntArray:
 
 
 def fill_missing(values: FloatArray, what: str, evalset: EvalSet) -> FloatArray:
-    """Replace missing values by the mean of the others, with a warning: in a design no item may have probability 0."""
+    """Replace missing values by the mean, with a warning: every item of a design needs a probability above 0."""
     missing = ~np.isfinite(values)
     if missing.any():
         count = int(missing.sum())
@@ -137,7 +136,7 @@ def item_sizes(
     scale: Scale = "auto",
     slopes: tuple[float, ...] | None = None,
 ) -> FloatArray:
-    """Return every item's size, positive, with mean 1; computed once for a set.
+    """Return sizes of the items, positive, with mean 1 (cached).
 
     error: the expected size of what a regression on the metrics leaves unexplained, exp(a z + b L) with z the
     standardised difficulty and L the standardised log length; a and b depend on the scale people judge on.
@@ -178,7 +177,7 @@ def _compute_sizes(
 def infer_scale(evalset: EvalSet) -> str:
     """Return whether human scores are penalties (none positive, some negative) or ratings, the default without scores.
 
-    Which scale people use is known before they judge; where past or first judgments are there, they show it.
+    Past or first judgments show which scale people use.
     """
     if evalset.human is None:
         return "ratings"
@@ -188,7 +187,7 @@ def infer_scale(evalset: EvalSet) -> str:
 
 
 def _item_difficulty(evalset: EvalSet, size: Size, metrics: tuple[str, ...] | None) -> FloatArray | None:
-    """What the expected error grows with: a utility, or minus the metrics' mean; None where there is no metric."""
+    """Return the items' difficulty: a utility, or minus the mean metric; None without metrics."""
     if size != "error":
         return fill_missing(_item_utility(evalset, size), size, evalset)
     return (
@@ -208,7 +207,7 @@ def _expected_error(evalset: EvalSet, difficulty: FloatArray | None, slopes: tup
 
 
 def _is_utility(evalset: EvalSet, size: str) -> bool:
-    """Whether a size is a utility's spec, as source:model=FILE; a score or column of that name takes precedence."""
+    """Return whether a size is a utility's spec (source:model=FILE) and no score or column has its name."""
     method = all_methods().get(strip_parentheses(size).partition(":")[0])
     named = size in evalset.scores or size in evalset.items.columns
     return not named and method is not None and method.kind == "utility"
@@ -222,7 +221,7 @@ def _item_utility(evalset: EvalSet, size: str) -> FloatArray:
 
 
 def _column_values(evalset: EvalSet, name: str) -> FloatArray:
-    """Return a score's item means or a numeric item column, shifted to start at 0 where it goes below."""
+    """Return a score's item means or a numeric column, shifted so that none is negative."""
     if name in evalset.scores:
         values = row_mean(evalset.scores[name])
     elif name in evalset.items.columns and evalset.items[name].dtype.is_numeric():

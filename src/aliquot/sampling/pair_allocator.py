@@ -23,7 +23,7 @@ from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike
 from aliquot.sampling.allocation_log import (
     AllocationLog,
-    Answer,
+    LoggedAnswer,
     find_asked_places,
     read_options,
     require_same_data,
@@ -231,17 +231,17 @@ class PairAllocator(AllocationLog[PairAsk]):
         """
         self._add_answers([self._build_answer(choice) for choice in choices])
 
-    def _build_answer(self, choice: Choice) -> Answer:
+    def _build_answer(self, choice: Choice) -> LoggedAnswer:
         pair, row, value = self._resolve_choice(choice)
         item, a, b, winner = choice[:4]
         annotator = choice[4] if len(choice) > 4 else None
         event = {"item": item, "a": a, "b": b, "winner": winner, "annotator": annotator}
-        return Answer((pair, row), annotator, value, event, f"item {item!r}, '{a}' and '{b}'")
+        return LoggedAnswer((pair, row), annotator, value, event, f"item {item!r}, '{a}' and '{b}'")
 
     def _format_value(self, key: tuple[int, int], value: float) -> str:
         return "a tie" if value == 0.5 else f"'{self.systems[(self._second, self._first)[int(value)][key[0]]]}'"
 
-    def _read_answer(self, event: Mapping[str, Any]) -> Answer:
+    def _read_answer(self, event: Mapping[str, Any]) -> LoggedAnswer:
         return self._build_answer((event["item"], event["a"], event["b"], event["winner"], event.get("annotator")))
 
     def _resolve_choice(self, choice: Choice) -> tuple[int, int, float]:
@@ -267,7 +267,7 @@ class PairAllocator(AllocationLog[PairAsk]):
         value = 0.5 if winner is None else float(self._system[winner] == self._first[pair])
         return pair, row, value
 
-    def _record_answer(self, answer: Answer) -> None:
+    def _record_answer(self, answer: LoggedAnswer) -> None:
         pair, row = answer.key
         is_asked = bool((self._place[row] - self._start[pair]) % len(self.items) < self._reached[pair])
         before = self._log_answer(answer, is_asked=is_asked)

@@ -156,7 +156,7 @@ def pool_method(
 ) -> PoolMethod:
     """Read a method's spec and find out what it needs of every source."""
     if dedup is not None and dedup not in DEDUP:
-        raise unknown_name("way to find duplicates", dedup, DEDUP, "use --dedup exact or near")
+        raise unknown_name("way to find duplicates", dedup, DEDUP, "use `dedup=exact` or `dedup=near`")
     spec = parse_spec(DEFAULT_DESIGN if text == "auto" else text)
     if spec.name not in METHODS:
         find_method(spec.name)  # raises with a suggestion where there is no such method at all

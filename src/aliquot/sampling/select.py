@@ -75,10 +75,10 @@ def select(
         seconds_per_item: for judging an item, all its outputs, once; for budgets of hours and money.
         seconds_per_judgment: for judging one output once; likewise. By default as earlier judgments recorded it.
         hourly: what an hour of an annotator costs, for budgets of money.
-        currency: of that money.
+        currency: currency of `hourly`.
         protocol: how people will judge: mqm, da, esa, sqm, likert or pairwise. It sets `scale=` of methods that expect
-            larger errors on some items; human scores that are there already show the scale by themselves.
-        past: earlier campaigns with human scores, judged as this one will be: they show the scale, as `protocol` says.
+            larger errors on some items; not needed if the data have human scores.
+        past: earlier campaigns with human scores on the same scale; they take the place of `protocol`.
         balance: an item column, e.g. "domain": the budget is split equally over its values.
         unit: "item" or "document" (whole documents are chosen).
         include: ids that must be judged in any case; they count towards the budget.
@@ -106,11 +106,11 @@ def select(
     earlier = None
     if add_to is not None:
         is_named = method != "auto" or any(value is not None for value in parameters.values())
-        options = {"cost": cost, "include": len(include), "within": within, "non-matching": not matching}
-        _refuse_with_wave(options | {"unit document": unit == "document"})
+        options = {"cost": cost, "include": len(include), "within": within, "matching=False": not matching}
+        _refuse_with_wave(options | {"unit=document": unit == "document"})
         earlier = _read_earlier(add_to, spec if is_named else None)
     elif str(budget).strip().startswith("+"):
-        raise OptionError(f"`budget` {budget} adds to an earlier selection: name it with `add_to`")
+        raise OptionError(f"`budget={budget}` adds to an earlier selection: name it with `add_to`")
     if within is not None and len(exclude_items):
         raise OptionError(
             "`exclude_items` with `within`: exclude them in the first selection, where they leave the pool"
@@ -167,7 +167,7 @@ PROTOCOLS = {"mqm": "penalties", **dict.fromkeys(("da", "esa", "sqm", "likert", 
 
 
 def _apply_protocol_scale(spec: Spec, data: EvalSet, protocol: str | None) -> Spec:
-    """Put the protocol's scale among the method's parameters, where it has one."""
+    """Return the spec with the protocol's scale, if the method has a scale."""
     if protocol is None:
         return spec
     if protocol not in PROTOCOLS:
@@ -177,7 +177,7 @@ def _apply_protocol_scale(spec: Spec, data: EvalSet, protocol: str | None) -> Sp
     scale, present = PROTOCOLS[protocol], spec.parameters.get("scale")
     if present not in (None, "auto", scale):
         raise OptionError(
-            f"`protocol` {protocol} means scale={scale}, and the method says scale={present}; leave out one"
+            f"`protocol={protocol}` means scale={scale}, and the method says scale={present}; leave out one"
         )
     return (
         spec if infer_scale(data) == scale and data.human else Spec(spec.name, dict(spec.parameters) | {"scale": scale})
@@ -185,7 +185,7 @@ def _apply_protocol_scale(spec: Spec, data: EvalSet, protocol: str | None) -> Sp
 
 
 def _apply_past_scale(spec: Spec, data: EvalSet, campaigns: Sequence[EvalSet]) -> Spec:
-    """Put the scale that earlier campaigns were judged on among the method's parameters, where nothing else says it."""
+    """Return the spec with the scale of earlier campaigns, unless the scale is known otherwise."""
     if not campaigns or data.human is not None or not _takes_scale(spec):
         return spec
     if spec.parameters.get("scale", "auto") != "auto":
@@ -205,7 +205,7 @@ def _takes_scale(spec: Spec) -> bool:
 
 
 def _warn_unknown_scale(spec: Spec, data: EvalSet) -> None:
-    """Say in one line that the scale is unknown where a design would use it: errors of penalties grow faster."""
+    """Warn if a design uses the scale of the scores and nothing shows it: errors of penalties grow faster."""
     if data.human is not None or not _takes_scale(spec) or spec.parameters.get("scale", "auto") != "auto":
         return
     if spec.parameters.get("size", "error") != "error" or "slopes" in spec.parameters:
@@ -225,7 +225,7 @@ def _refuse_with_wave(options: Mapping[str, object]) -> None:
 
 
 def _read_earlier(add_to: SelectionLike, spec: Spec | None) -> Selection:
-    """Return the selection to add to; a method that is named must be the one that drew it."""
+    """Return the selection to add to; raise OptionError if another method is named."""
     earlier = as_selection(add_to)
     if spec is not None and str(spec) != earlier.method:
         raise OptionError(f"`add_to`: the selection was drawn by {earlier.method}, not by {spec}; leave out `method`")
@@ -233,7 +233,7 @@ def _read_earlier(add_to: SelectionLike, spec: Spec | None) -> Selection:
 
 
 def _check_crowd(spec: Spec, crowd: Sequence[str] | None) -> None:
-    """Items hard for the crowd need not be hard for the others (Zouhar et al. 2025, section 5.3)."""
+    """Raise for an empty crowd; warn if the method penalises its systems (Zouhar et al. 2025, section 5.3)."""
     if crowd is not None and not len(crowd):
         raise OptionError("`crowd` has no system in it; name systems, or leave it out to look at all")
     if crowd and spec.name in _UNFAIR:
@@ -246,7 +246,7 @@ def _check_crowd(spec: Spec, crowd: Sequence[str] | None) -> None:
 
 
 def report_empty(spec: Spec, budget: float | str | None, costs: FloatArray | None) -> None:
-    """Raise for an empty choice; only warn for a design, which may draw no document."""
+    """Raise OptionError for an empty selection; for a design, which may draw no document, only warn."""
     if find_method(spec.name)[0].kind == "design":
         text = f"this draw of '{spec.name}' is empty: the budget {budget} is an expected number; raise it"
         warnings.warn(text, AliquotWarning, 3)
@@ -256,7 +256,7 @@ def report_empty(spec: Spec, budget: float | str | None, costs: FloatArray | Non
 
 
 def _describe_ids(ids: Sequence[ItemId]) -> str | None:
-    """Name a few items; many are named by a digest of theirs."""
+    """Return the ids joined by commas, or a digest if they are many; None without ids."""
     text = ",".join(map(str, ids))
     if len(text) > 60:
         return f"{len(ids)} items {hashlib.sha256(text.encode()).hexdigest()[:6]}"
@@ -285,7 +285,7 @@ def build_task(
     crowd: Sequence[str] | None = None,
     seed: Seed = 0,
 ) -> Task:
-    """Gather what a method needs to choose among the rows `free` (all by default); costs are those of the pool."""
+    """Return the task of choosing among the rows `free` (default: all); `costs` are those of the whole pool."""
     evalset = pool if free is None or len(free) == pool.n_items else take_rows(pool, free)
     groups = group_codes(evalset, balance) if balance is not None else None
     method, _ = find_method(spec.name)
@@ -335,7 +335,7 @@ def _build_selection(
 
 
 def keep_first_stage(data: EvalSet, first: Selection) -> EvalSet:
-    """Keep what the first selection chose; all of it must be there."""
+    """Return the items of the first selection; raise DataError if some are missing."""
     ids = set(data.ids)
     missing = [item for item in first.ids if item not in ids]
     if missing:
@@ -353,7 +353,7 @@ def keep_first_stage(data: EvalSet, first: Selection) -> EvalSet:
 
 
 def multiply_probabilities(second: Selection, first: Selection, signature: str) -> Selection:
-    """The second selection as one of the full pool: probabilities multiplied, the population of the first.
+    """Return the second selection with both stages' probabilities multiplied and the first stage's population.
 
     >>> first = Selection(ids=(1, 2, 3), population=10, method="segments", probability=np.full(3, 0.3))
     >>> second = Selection(ids=(3, 1), population=3, method="segments", probability=np.full(2, 2 / 3))
@@ -386,7 +386,7 @@ def multiply_probabilities(second: Selection, first: Selection, signature: str) 
 
 
 def _two_stage_design(second: Selection, first: Selection) -> Design:
-    """Return the design of both stages. A spread in the second does not hold for the first: a plain variance.
+    """Return the joint design of both stages; a spread within the second gives no variance formula for both.
 
     Whole documents in either stage make the items of a document dependent in the judged sample.
     """
@@ -399,7 +399,7 @@ def _two_stage_design(second: Selection, first: Selection) -> Design:
 
 
 def describe_first_stage(first: Selection | None) -> str | None:
-    """Name a first selection in a signature: its method and a digest of what it chose."""
+    """Return a first stage's method and a digest of its items, for signatures."""
     if first is None:
         return None
     digest = hashlib.sha256(str(first.to_dict()["items"]).encode()).hexdigest()[:6]

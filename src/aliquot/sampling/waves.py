@@ -36,7 +36,7 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class _GroupedDesign:
-    """A design on the groups of a population, each drawn on its own; one group of all items without `balance`."""
+    """A design drawn separately in each group; without `balance`, one group has all items."""
 
     visible: EvalSet
     method: Method
@@ -44,7 +44,7 @@ class _GroupedDesign:
     groups: Sequence[IntArray]
 
     def draw_size(self, n: int) -> list[DesignDraw]:
-        """Draw n items and return for each group its draw, of which only the probabilities and bins are of interest."""
+        """Return a draw of n items in all, one for each group; only probabilities and bins are used."""
         sizes = np.array([len(rows) for rows in self.groups])
         counts = round_allocation(equal_allocation(sizes, n), sizes, n).tolist()
         return [self._draw_group(rows, count) for rows, count in zip(self.groups, counts, strict=True)]
@@ -57,7 +57,7 @@ class _GroupedDesign:
         return drawn
 
     def item_probability(self, draws: Sequence[DesignDraw]) -> FloatArray:
-        """Every item's probability."""
+        """Inclusion probabilities of all items (N)."""
         together = np.zeros(self.visible.n_items)
         for rows, drawn in zip(self.groups, draws, strict=True):
             together[rows] = drawn.probability
@@ -140,7 +140,7 @@ def conditional_probability(before: FloatArray, after: FloatArray) -> FloatArray
 def remaining_group_variance(
     probability: Sequence[FloatArray], drawn: Sequence[int], rows: IntArray, codes: IntArray
 ) -> float:
-    """What waves spread over documents leave of a free draw's variance between documents.
+    """Return the variance between documents of spread waves, as a share of a free draw's.
 
     sum_d V_d / sum_i p_i (1 - p_i), V_d the variance of the number of items of document d. A wave with conditional
     probabilities q turns V_d into (1 - q_d)^2 V_d + f_d (1 - f_d): of the earlier items of d the part q_d is made good,
@@ -172,7 +172,7 @@ def remaining_group_variance(
 
 
 def require_design(earlier: Selection) -> None:
-    """Raise for a selection whose probabilities after another wave would not be known."""
+    """Raise OptionError if a wave would leave the selection without exact probabilities."""
     details, name = earlier.details, parse_spec(earlier.method).name
     method = all_methods().get(name)
     reasons = (
@@ -197,7 +197,7 @@ def require_design(earlier: Selection) -> None:
 
 
 def read_waves(selection: Selection) -> list[dict[str, int]]:
-    """Return the total size that was asked for and the number drawn, for each wave."""
+    """Return the requested total size and the number of items drawn, for each wave."""
     waves = selection.details.get(WAVES)
     if waves is None:
         return [{"size": len(selection), "drawn": len(selection)}]
@@ -215,7 +215,7 @@ def read_waves(selection: Selection) -> list[dict[str, int]]:
 
 
 def _new_size(budget: float | str | None, before: int, pool: EvalSet) -> int:
-    """Return the new total; `before` is the last wave's."""
+    """Return the new total size; `before` is the last wave's."""
     population = pool.n_items
     text = "" if budget is None else str(budget).strip()
     if not text:
@@ -228,7 +228,7 @@ def _new_size(budget: float | str | None, before: int, pool: EvalSet) -> int:
     size = resolve_budget(text, population, systems=pool.n_systems).n
     if size <= before:
         raise OptionError(
-            f"`budget` {budget}: the selection is of {before} items already; with `add_to` it is the new total: "
+            f"`budget={budget}`: the selection is of {before} items already; with `add_to` it is the new total: "
             "give more, or write what to add (+100)"
         )
     return size
@@ -265,7 +265,7 @@ def _build_design(
 
 
 def _require_same(earlier: Selection, probability: FloatArray) -> None:
-    """The recorded probabilities must be those of the design on these data."""
+    """Raise DataError unless the recorded probabilities are those of the design on these data."""
     assert earlier.probability is not None  # noqa: S101  (require_design)
     off = np.abs(probability - earlier.probability)
     if off.max(initial=0.0) > _TOLERANCE:
@@ -273,7 +273,7 @@ def _require_same(earlier: Selection, probability: FloatArray) -> None:
         raise DataError(
             f"`add_to`: item {earlier.ids[row]!r} was chosen with probability {earlier.probability[row]:.6g}, but "
             f"{earlier.method} gives it {probability[row]:.6g} on these data; give the data as they were at the first "
-            "selection (the same items, metrics, `crowd` and `systems`, no new human scores) and the whole selection"
+            "selection (the same items, metrics, `crowd` and systems, no new human scores) and the whole selection"
         )
 
 
@@ -288,7 +288,7 @@ def _draw_wave(
     q: FloatArray,
     rng: np.random.Generator,
 ) -> IntArray:
-    """Draw systematically among the rows of a group that are left, along what the design spreads its sample over."""
+    """Draw systematically from the remaining rows of a group, in the order along which the design spreads."""
     kind, bins, documents = drawn.design.variance, drawn.stratum, design.visible.documents
     along_documents = bins is None and kind == "spread" and documents is not None
     if not len(rows):
@@ -311,7 +311,7 @@ def _draw_wave(
 
 
 def _item_strata(design: _GroupedDesign, draws: Sequence[DesignDraw], n: int) -> IntArray | None:
-    """Every item's bin: the group under `balance`, else the design's own."""
+    """Return the bin of every item: its group with `balance`, else the design's bin."""
     if len(design.groups) == 1:
         return draws[0].stratum
     codes = np.empty(n, dtype=np.int64)
