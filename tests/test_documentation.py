@@ -21,7 +21,7 @@ import pytest
 from typer.main import get_command
 
 import aliquot
-from aliquot.cli.main import VERBS, build, run, subcommands
+from aliquot.cli.main import VERBS, build_app, run, subcommands
 from aliquot.simulation.examples import EXAMPLES
 
 ROOT = Path(__file__).parent.parent
@@ -146,7 +146,7 @@ INLINE = re.compile(r"`(aliquot [a-z][^`]*)`")
 @cache
 def options_of(verb: str) -> tuple[set[str], dict[str, set[str]]]:
     """The options of a verb, and those of its subcommands."""
-    group: Any = get_command(build(verb))
+    group: Any = get_command(build_app(verb))
     below = {
         name: {option for parameter in inner.params for option in (*parameter.opts, *parameter.secondary_opts)}
         for name, inner in _commands_of(group.commands[verb]).items()
@@ -236,7 +236,7 @@ def forgotten_modules(tmp_path):
 @cache
 def visible_options() -> frozenset[str]:
     """Every option of every verb that is not an old spelling."""
-    groups: dict[str, Any] = {verb: get_command(build(verb)) for verb in VERBS}
+    groups: dict[str, Any] = {verb: get_command(build_app(verb)) for verb in VERBS}
     commands = [each for verb, group in groups.items() for each in _commands_of(group.commands[verb]).values()]
     parameters = [
         parameter for command in commands for parameter in command.params if not getattr(parameter, "hidden", False)

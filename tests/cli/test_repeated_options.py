@@ -14,7 +14,7 @@ from typer.core import TyperGroup, TyperOption
 
 import aliquot as al
 from aliquot.cli.commands import Command
-from aliquot.cli.main import VERBS, build
+from aliquot.cli.main import VERBS, build_app
 from aliquot.errors import OptionError
 
 
@@ -156,7 +156,7 @@ def commands_below(command: Any) -> list[Any]:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_command_refuses_and_every_option_of_judgments_repeats(verb: str) -> None:
-    root = typer.main.get_command(build(verb))
+    root = typer.main.get_command(build_app(verb))
     assert isinstance(root, TyperGroup)
     for each in commands_below(root.commands[verb]):
         assert isinstance(each, Command)

@@ -94,18 +94,18 @@ def run(
     variant = one_of("trust_variant", trust_variant, TRUST_VARIANTS)
     evalset, other_judgments = common.load_with_judgments(data, judgments, reading, answer=answer)
     evalset = evalset if other_judgments is None else replace(evalset, judgments=other_judgments)
-    with render.busy("comparing annotators"):
+    with render.show_activity("comparing annotators"):
         result = agreement(
             evalset,
             criterion=criterion,
-            annotators=common.names(annotators) or None,
+            annotators=common.split_names(annotators) or None,
             groups=groups,
-            by=by if by in ("auto", "none") else common.names(by),
+            by=by if by in ("auto", "none") else common.split_names(by),
             level=level,
             recode=recode or None,
-            scale=common.value_range(scale, "--scale", ":"),
+            scale=common.parse_range(scale, "--scale", ":"),
             answer=answer,
-            measures=common.names(measures) or "auto",
+            measures=common.split_names(measures) or "auto",
             max_distinct=max_distinct,
             trust=trust,
             trust_variant=variant,
@@ -113,14 +113,14 @@ def run(
             confidence=confidence,
             seed=seed,
         )
-    common.draw(plot, lambda: _figure(result, picture, pair_measure))
+    common.write_figure(plot, lambda: _make_figure(result, picture, pair_measure))
     if full:
         ALL_ROWS.append(True)
     details, views = ["pairs"] if full else [], result.views(pair_measure)
     common.write_and_print(result, output, table, details=details, views=views, files=[plot])
 
 
-def _figure(result: Agreement, picture: str, measure: str | None) -> Any:
+def _make_figure(result: Agreement, picture: str, measure: str | None) -> Any:
     from aliquot.report.figures.annotators import heat_figure, severity_figure  # noqa: PLC0415  (an extra)
 
     return severity_figure(result) if picture == "annotators" else heat_figure(result, measure=measure)

@@ -62,14 +62,14 @@ def run(
     common.require_writable(audit)
     common.require_picture(plot)
     judged = common.load_data(data, reading, answer=answer)
-    with render.busy("cleaning"):
+    with render.show_activity("cleaning"):
         cleaned = clean(
             judged,
             preset,
             steps=steps,
-            without=common.names(without),
-            scale=common.value_range(scale, "--scale", ":"),
-            labels=_numbers(labels),
+            without=common.split_names(without),
+            scale=common.parse_range(scale, "--scale", ":"),
+            labels=_parse_numbers(labels),
             strict=strict,
             fresh=fresh,
             answer=answer or "value",
@@ -79,23 +79,23 @@ def run(
         write(cleaned.evalset, output.file)
     if audit is not None:
         common.write_result(cleaned.annotators, cleaned.to_dict(), audit)
-    common.draw(plot, lambda: _figure(cleaned))
+    common.write_figure(plot, lambda: _make_figure(cleaned))
     if annotators:
         ALL_ROWS.append(True)
     common.print_outcome(cleaned, output, [output.file, audit, plot])
 
 
-def _figure(cleaned: Cleaned) -> Any:
+def _make_figure(cleaned: Cleaned) -> Any:
     from aliquot.report.figures.annotators import cleaning_figure  # noqa: PLC0415  (matplotlib is an extra)
 
     return cleaning_figure(cleaned)
 
 
-def _numbers(text: str | None) -> list[float] | None:
+def _parse_numbers(text: str | None) -> list[float] | None:
     if text is None:
         return None
     try:
-        return [float(part) for part in common.names(text)]
+        return [float(part) for part in common.split_names(text)]
     except ValueError:
         raise OptionError(f"--labels '{text}': labels are numbers, e.g. 0,0.5,1") from None
 

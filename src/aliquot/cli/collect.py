@@ -94,7 +94,7 @@ def new(
         register_output(Path(output))
     text = None if guidelines is None else _text(guidelines)
     evalset = common.load_data(data, reading)
-    with render.busy("making the campaign"):
+    with render.show_activity("making the campaign"):
         campaign = Campaign.create(
             evalset,
             selection,
@@ -119,7 +119,7 @@ def new(
         if json:
             common.print_json(status.to_dict() | {"campaign": place})
             return
-        console = render.console()
+        console = render.make_console()
         units = campaign.counts()
         times = "once" if per_output == 1 else f"{per_output} times, by different annotators"
         if allocate is None:
@@ -181,7 +181,7 @@ def status(campaign: CampaignArgument, json: options.JsonOption = False, output:
     if json:
         common.print_json(found.to_dict() | {"overview": now})
         return
-    console = render.console()
+    console = render.make_console()
     for line in notice if now is None else now["words"]:
         console.print(line, markup=False)
     render.print_result(found, console)
@@ -208,7 +208,7 @@ def export(
     common.require_writable(output)
     with open_campaign(campaign) as opened:
         rows = opened.export(output, what=what, format=format)
-    render.console().print(f"wrote {output} ({rows:,} rows)", markup=False)
+    render.make_console().print(f"wrote {output} ({rows:,} rows)", markup=False)
 
 
 @app.command()
@@ -236,7 +236,7 @@ def links(
     if json:
         common.print_json({"organiser": found.organiser, "annotators": found.annotators, "crowd": found.crowd})
         return
-    console = render.console()
+    console = render.make_console()
     console.print(f"organiser  {found.organiser}", markup=False, soft_wrap=True)
     for name, link in [*found.annotators.items(), *((f"crowd: {name}", link) for name, link in found.crowd.items())]:
         console.print(f"{name}  {link}", markup=False, soft_wrap=True)
@@ -264,12 +264,12 @@ def add(
 
     Example: aliquot collect add campaign.db --data more.jsonl
     """
-    names = common.names(annotators)
+    names = common.split_names(annotators)
     if not names and not data:
         raise OptionError("nothing is given to add; write e.g. --annotators ann4,ann5 or --data more.jsonl")
     wider = common.load_data(data) if data else None
     with open_campaign(campaign) as opened:
-        console = render.console()
+        console = render.make_console()
         if wider is not None:
             console.print(f"added the systems {', '.join(opened.add_systems(wider))}", markup=False)
         if names:
@@ -286,7 +286,7 @@ def check(campaign: CampaignArgument, output: options.Output) -> None:
     Example: aliquot collect check campaign.db
     """
     common.require_writable(output.file)
-    with render.busy("building everything again from the log"):
+    with render.show_activity("building everything again from the log"):
         result = check_campaign(campaign)
     common.write_and_print(result, output)
     if not result.sound:
@@ -308,7 +308,7 @@ def protocols(
     from aliquot.collect.protocols import list_protocols, load_protocol, protocol_text  # noqa: PLC0415
 
     common.require_writable(output)
-    console = render.console()
+    console = render.make_console()
     if name is not None:
         text, _ = protocol_text(name)
         protocol = load_protocol(name)

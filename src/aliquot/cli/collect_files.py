@@ -58,9 +58,9 @@ def sheets(
         per_output=per_output, seed=seed, pairs=pairs, unit_items=unit_items, skip_missing=skip_missing
     )
     inputs = gather_inputs(evalset, selection, protocol, annotators_of(annotators), settings)
-    with render.busy("writing sheets"):
+    with render.show_activity("writing sheets"):
         paths = write_sheets(inputs, output)
-    console = render.console()
+    console = render.make_console()
     console.print(f"{len(inputs.units):,} parts for {len(inputs.annotators)} annotators", markup=False)
     console.print(f"wrote {len(paths)} files to {output}; keep {paths[-1]} to yourself", markup=False)
 
@@ -88,7 +88,7 @@ def read(
     found = read_sheets(files, key)
     table = found.judgments if what == "judgments" else found.choices
     write_table(table, output)
-    console = render.console()
+    console = render.make_console()
     console.print(f"{found.answered:,} of {found.expected:,} rows answered", markup=False)
     console.print(f"wrote {output} ({table.height:,} rows)", markup=False)
 
@@ -132,7 +132,7 @@ def write(
     for name, content in files.items():
         (output / name).parent.mkdir(parents=True, exist_ok=True)
         write_bytes(output / name, content)
-    console = render.console()
+    console = render.make_console()
     names = ", ".join(name for name in files if name != KEY)
     console.print(f"wrote {names} to {output}; keep {output / KEY} to yourself", markup=False)
     console.print(f"when people have judged: aliquot estimate DATA -j EXPORT --key {output / KEY}", markup=False)

@@ -45,7 +45,7 @@ def act(
     from aliquot.collect.actions import act as run  # noqa: PLC0415  (an extra)
 
     with open_campaign(campaign) as opened:
-        render.console().print(run(opened, action, target, value, reason), markup=False)
+        render.make_console().print(run(opened, action, target, value, reason), markup=False)
 
 
 def payments(
@@ -69,7 +69,7 @@ def payments(
         tables.write(pl.DataFrame([vars(row) for row in rows]), output)
     total = sum(row.base + row.bonus for row in rows)
     currency = rows[0].currency if rows else ""
-    render.console().print(f"wrote {output}: {len(rows)} people, {total:.2f} {currency}", markup=False)
+    render.make_console().print(f"wrote {output}: {len(rows)} people, {total:.2f} {currency}", markup=False)
 
 
 def forget(
@@ -85,7 +85,7 @@ def forget(
     """
     with open_campaign(campaign) as opened:
         alias = opened.forget(annotator, reason)
-    console = render.console()
+    console = render.make_console()
     console.print(f"forgotten; what is left is called {alias}", markup=False)
     console.print(
         "their judgments are deleted; to have the work judged again: aliquot collect act CAMPAIGN rejudge "
@@ -107,9 +107,9 @@ def backup(
     """
     from aliquot.collect.backup import backup as run  # noqa: PLC0415  (an extra)
 
-    with open_campaign(campaign) as opened, render.busy("copying"):
+    with open_campaign(campaign) as opened, render.show_activity("copying"):
         events = run(opened, output)
-    render.console().print(f"wrote {output} ({events:,} events)", markup=False)
+    render.make_console().print(f"wrote {output} ({events:,} events)", markup=False)
 
 
 def rehearse(
@@ -149,7 +149,7 @@ def rehearse(
     common.require_writable(output.file)
     prices = costs.pick("seconds_per_judgment", "hourly", "currency")
     behaviour = Behaviour(noise, severity, careless, dropouts, prices.pop("seconds_per_judgment", None))
-    with naming_damage(campaign), render.busy("rehearsing"):
+    with naming_damage(campaign), render.show_activity("rehearsing"):
         found = run_rehearsal(
             campaign,
             annotators,

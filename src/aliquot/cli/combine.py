@@ -73,7 +73,7 @@ def run(
     for path in (output.file, queue):
         common.require_writable(path)
     judged = common.load_data(data, reading, answer=answer)
-    with render.busy(f"combining by {method}"):
+    with render.show_activity(f"combining by {method}"):
         combined = combine(
             judged,
             method,
@@ -83,7 +83,7 @@ def run(
             normalise=normalise,
             name=name,
             threshold=threshold,
-            experts=common.names(experts),
+            experts=common.split_names(experts),
             source=source,
             answer=answer or "value",
             mqm_weights=reading.rare_arguments.get("mqm_weights"),
@@ -97,4 +97,4 @@ def run(
         tables.write(combined.queue, queue)
     common.print_outcome(combined, output, [output.file, queue])
     if output.file is None and not output.json:
-        render.console().print("nothing written; give -o FILE to keep the score", markup=False)
+        render.make_console().print("nothing written; give -o FILE to keep the score", markup=False)

@@ -15,7 +15,7 @@ import polars as pl
 from aliquot.cli import NOTES, render
 from aliquot.cli.commands import spell_options
 from aliquot.cli.options import Output, Reading
-from aliquot.cli.render import busy
+from aliquot.cli.render import show_activity
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.result import Result
@@ -30,7 +30,7 @@ from aliquot.io.result_files import encode_json
 from aliquot.io.writing import require_writable_path, resolve_ending
 
 
-def names(text: str | None) -> list[str]:
+def split_names(text: str | None) -> list[str]:
     """Split a comma-separated option."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
@@ -38,13 +38,13 @@ def names(text: str | None) -> list[str]:
 def given_options(options: object, lists: Collection[str] = ()) -> dict[str, Any]:
     """Return the options of a group that are set; those in `lists` are split at commas."""
     values = {name: value for name, value in vars(options).items() if value is not None and value is not False}
-    return {name: (names(value) or None) if name in lists else value for name, value in values.items()}
+    return {name: (split_names(value) or None) if name in lists else value for name, value in values.items()}
 
 
 def load_data(data: str, reading: Reading | None = None, *, sources_only: bool = False, **options: Any) -> EvalSet:
     """Load data as the options say; `sources_only` accepts files in which no item has a system."""
     reading, others = _split_options(reading, options)
-    with busy(f"reading {data}"):
+    with show_activity(f"reading {data}"):
         evalset = io_load.load(data, **_load_arguments(reading), **others, sources_only=sources_only)
     return _chosen_systems(evalset, reading, sources_only=sources_only)
 
@@ -65,7 +65,7 @@ def load_with_judgments(
     if not judgments:
         return None if data is None else load_data(data, reading, **others), None
     arguments = _load_arguments(reading) | others
-    with busy(f"reading {', '.join(map(str, judgments))}"):
+    with show_activity(f"reading {', '.join(map(str, judgments))}"):
         if data is None:
             apart = ("lower_is_better", "columns", "mqm_weights", "key", "wide")
             return None, io_judgments.load_judgments(
@@ -97,7 +97,7 @@ def _load_arguments(reading: Reading) -> dict[str, Any]:
 def _chosen_systems(evalset: EvalSet, reading: Reading, *, sources_only: bool = False) -> EvalSet:
     systems, excluded = reading.systems, reading.excluded
     if systems is not None:
-        evalset = evalset.keep(systems=_require_systems(names(systems), evalset, "--systems"))
+        evalset = evalset.keep(systems=_require_systems(split_names(systems), evalset, "--systems"))
     if excluded is not None:
         evalset = evalset.drop(systems=_require_systems(excluded, evalset, "--read exclude"))
     if not evalset.systems and not (sources_only and systems is None and excluded is None):
@@ -105,17 +105,17 @@ def _chosen_systems(evalset: EvalSet, reading: Reading, *, sources_only: bool = 
     return evalset
 
 
-def adjustment(adjust: str | None, *, holm: bool) -> str | None:
+def parse_adjustment(adjust: str | None, *, holm: bool) -> str | None:
     """Read --adjust and its alias --holm."""
     if holm and adjust not in (None, "holm"):
         raise OptionError(f"--holm is --adjust holm, and --adjust {adjust} is given too; leave one out")
     return "holm" if holm else adjust
 
 
-def value_range(text: str | None, option: str = "--range", mark: str = ",") -> tuple[float, float] | None:
+def parse_range(text: str | None, option: str = "--range", mark: str = ",") -> tuple[float, float] | None:
     """Read LOW and HIGH, joined by a comma or a colon; `mark` is the one that the option's help shows.
 
-    >>> value_range("0:100"), value_range("-25,0")
+    >>> parse_range("0:100"), parse_range("-25,0")
     ((0.0, 100.0), (-25.0, 0.0))
     """
     if text is None:
@@ -190,7 +190,7 @@ def print_outcome(
     if output.json:
         print_json(result.to_dict())
         return
-    console = render.console()
+    console = render.make_console()
     render.print_result(result, console, details, views=views)
     for path in files:
         if path is not None:
@@ -214,7 +214,7 @@ def require_picture(path: Path | None, picture: str | None = None, known: Sequen
     require_figures(path)
 
 
-def draw(path: Path | None, figure: Callable[[], Any]) -> None:
+def write_figure(path: Path | None, figure: Callable[[], Any]) -> None:
     """Write the picture, if one is asked for."""
     if path is None:
         return
@@ -224,7 +224,7 @@ def draw(path: Path | None, figure: Callable[[], Any]) -> None:
 
 
 @contextmanager
-def resumable(output: Path | None) -> Iterator[None]:
+def explain_interruption(output: Path | None) -> Iterator[None]:
     """Say, when a run that keeps a journal is interrupted, which file holds the finished work and how to go on."""
     try:
         yield

@@ -111,29 +111,29 @@ def run(
     """
     common.require_writable(output.file)
     common.require_picture(plot)
-    with render.busy("comparing"), warnings.catch_warnings():
+    with render.show_activity("comparing"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", MOVED_KIND)  # the note on the spelling says the same
         result = compare(
             data,
             kind,
-            systems=common.names(systems) or None,
+            systems=common.split_names(systems) or None,
             columns=column.roles,
             level=level,
             cluster=cluster,
-            adjust=common.adjustment(adjust, holm=holm),
+            adjust=common.parse_adjustment(adjust, holm=holm),
             seed=seed,
             **own.arguments(),
             **moved.arguments(),
         )
     if not isinstance(result, CompareResult):
         note_spelling("compare of questionnaires", "aliquot survey")
-    common.draw(plot, lambda: _figure(result))
+    common.write_figure(plot, lambda: _make_figure(result))
     has_pairs = pairs and isinstance(result, (Comparison, Criteria))
     details = ["pairs"] if pairs else ()
     common.write_and_print(result, output, "pairs" if has_pairs else None, details=details, files=[plot])
 
 
-def _figure(result: CompareResult | SurveyResult) -> Any:
+def _make_figure(result: CompareResult | SurveyResult) -> Any:
     from aliquot.report.figures.systems import preference_figure  # noqa: PLC0415  (matplotlib is an extra)
 
     if not isinstance(result, Comparison):

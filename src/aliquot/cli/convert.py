@@ -49,7 +49,7 @@ def run(
         common.print_json({"written": [str(path) for path, _ in written]})
     else:
         for path, content in written:
-            render.console().print(f"wrote {path}: {content}", markup=False)
+            render.make_console().print(f"wrote {path}: {content}", markup=False)
 
 
 def _convert_all(data: Path, out: Path, reading: options.Reading) -> list[tuple[Path, str]]:

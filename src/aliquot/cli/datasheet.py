@@ -72,24 +72,24 @@ def new(
     """
     _refuse_existing(output.file, force=force)
     evalset, judged = common.load_with_judgments(data, judgments, reading)
-    with render.busy("filling in"), warnings.catch_warnings():
+    with render.show_activity("filling in"), warnings.catch_warnings():
         warnings.simplefilter("ignore", LeftOutWarning)  # it stands among the notes of the sheet
         sheet = datasheet.new(
             evalset,
             selection=None if selection is None else Selection.load(selection),
             judgments=judged,
             results=list(results or ()),
-            criteria=common.names(criteria) or None,
+            criteria=common.split_names(criteria) or None,
             protocol=protocol,
             human=reading.human,
-            value_range=common.value_range(value_range),
+            value_range=common.parse_range(value_range),
         )
     if output.file is not None:
         sheet.save(output.file, force=force)
     if output.json:
         common.print_json(sheet.to_dict())
         return
-    console = render.console()
+    console = render.make_console()
     render.print_result(sheet, console)
     console.print(
         f"wrote {output.file}; complete it in a text editor, then: aliquot datasheet check {output.file}"
@@ -141,7 +141,7 @@ def render_sheet(
         typer.echo(text, nl=False)
         return
     write_bytes(output, text.encode())
-    render.console().print(f"wrote {output}", markup=False)
+    render.make_console().print(f"wrote {output}", markup=False)
 
 
 @app.command()
@@ -161,7 +161,7 @@ def diff(
     Example: aliquot datasheet diff original.toml reproduction.toml
     """
     common.require_writable(output)
-    result = datasheet.diff(datasheet.load(original), datasheet.load(reproduction), match=_pairs(match))
+    result = datasheet.diff(datasheet.load(original), datasheet.load(reproduction), match=_parse_pairs(match))
     if output is not None:
         common.write_result(result.to_frame(), result.to_dict(), output)
     if json:
@@ -202,7 +202,11 @@ def copy(
     allow_in_place(sheet)
     before = datasheet.load(sheet)
     after = datasheet.copy(
-        before, source, common.names(targets) or None, questions=common.names(questions) or None, overwrite=overwrite
+        before,
+        source,
+        common.split_names(targets) or None,
+        questions=common.split_names(questions) or None,
+        overwrite=overwrite,
     )
     if output is not None:
         _refuse_existing(output, force=force)
@@ -212,8 +216,8 @@ def copy(
     if json:
         common.print_json(after.to_dict())
         return
-    console = render.console()
-    for name in common.names(targets) or after.criterion_names:
+    console = render.make_console()
+    for name in common.split_names(targets) or after.criterion_names:
         if name != source:
             changes = ", ".join(list_changes(before, after, name)) or "nothing: all there already, or nothing to copy"
             console.print(f"{source} -> {name}: {changes}", markup=False)
@@ -242,15 +246,15 @@ def _keep_comments(sheet: Path, *, force: bool) -> None:
         )
 
 
-def _pairs(text: str | None) -> dict[str, str]:
-    parts = [part.partition("=") for part in common.names(text)]
+def _parse_pairs(text: str | None) -> dict[str, str]:
+    parts = [part.partition("=") for part in common.split_names(text)]
     if any(not (name.strip() and other.strip()) for name, _, other in parts):
         raise OptionError(f"--match '{text}': write ORIGINAL=REPRODUCTION, e.g. fluency=readability")
     return {name.strip(): other.strip() for name, _, other in parts}
 
 
 def _print_views(views: Iterable[View]) -> None:
-    console = render.console()
+    console = render.make_console()
     for view in views:
         render.print_view(view, console)
 

@@ -45,33 +45,35 @@ def run(
     """
     if is_stream(output):
         raise OptionError(f"{output}: the demonstration writes several files; name a folder")
-    console = render.console()
+    console = render.make_console()
     campaign = aliquot.synthetic(items=500, systems=6, seed=seed)
     if not output.exists():
         require_parent_folder(output)
         output.mkdir()
     data, chosen, judged = output / "campaign.jsonl", output / "selection.jsonl", output / "judgments.csv"
 
-    _headline(console, "1. A campaign (simulated)", f"aliquot inspect {data}")
+    _print_headline(console, "1. A campaign (simulated)", f"aliquot inspect {data}")
     aliquot.save(campaign, data)
     render.print_result(campaign.describe(), console)
 
-    _headline(console, "2. Which items should people judge?", f"aliquot select {data} --budget {_BUDGET} -o {chosen}")
+    _print_headline(
+        console, "2. Which items should people judge?", f"aliquot select {data} --budget {_BUDGET} -o {chosen}"
+    )
     selection = aliquot.select(campaign, budget=_BUDGET, seed=seed)
     selection.save(chosen, campaign)
     _print_selection(selection, campaign, chosen)
 
-    _headline(console, "3. People judge only those (simulated judges)")
+    _print_headline(console, "3. People judge only those (simulated judges)")
     answers = selection.of(campaign)
     aliquot.save(answers, judged, what="judgments")
     console.print(f"{len(answers.judgments or ())} judgments written to {judged}", markup=False)
 
-    _headline(console, "4. How good is each system?", f"aliquot estimate {data} -s {chosen} -j {judged}")
+    _print_headline(console, "4. How good is each system?", f"aliquot estimate {data} -s {chosen} -j {judged}")
     unjudged = _without_human(campaign)
     result = aliquot.estimate(unjudged, selection=selection, judgments=answers.judgments, seed=seed)
     render.print_result(result, console)
 
-    _headline(console, "5. And the truth, which only a simulation knows")
+    _print_headline(console, "5. And the truth, which only a simulation knows")
     plain = aliquot.select(campaign, "segments", budget=_BUDGET, seed=seed)
     by_mean = aliquot.estimate(unjudged, "mean", selection=plain, judgments=plain.of(campaign).judgments, seed=seed)
     render.print_view(_compare_with_truth(campaign, result, by_mean), console)
@@ -79,7 +81,7 @@ def run(
     console.print(f"\nfiles are in {output}/; see aliquot --help for your own data", markup=False)
 
 
-def _headline(console: Console, text: str, command: str | None = None) -> None:
+def _print_headline(console: Console, text: str, command: str | None = None) -> None:
     console.print()
     console.rule(Text(text, style="bold"), align="left")
     if command:
@@ -198,13 +200,13 @@ def synth(
     if json:
         common.print_json({"written": [str(output)], "items": evalset.n_items, "systems": list(evalset.systems)})
     else:
-        render.console().print(f"wrote {output}: {evalset!r}", markup=False)
+        render.make_console().print(f"wrote {output}: {evalset!r}", markup=False)
 
 
 def _parse_metrics(text: str) -> dict[str, float]:
     """Parse `COMET=0.6,BLEU=0.2`."""
     metrics = {}
-    for part in common.names(text):
+    for part in common.split_names(text):
         name, _, value = (piece.strip() for piece in part.partition("="))
         try:
             metrics[name] = float(value)
@@ -236,9 +238,9 @@ def examples(
     """
     campaigns = aliquot.examples(name, output, seed=seed)
     if json:
-        common.print_json({"examples": [_document(example, output) for example in campaigns]})
+        common.print_json({"examples": [_make_document(example, output) for example in campaigns]})
     elif name is None:
-        console = render.console()
+        console = render.make_console()
         columns = [
             Column("example", "name", "name"),
             Column("what", lambda example: f"{example.title}. {example.about}", "text"),
@@ -249,7 +251,7 @@ def examples(
         _print_example(campaigns[0], output)
 
 
-def _document(example: CampaignExample, output: Path | None) -> dict[str, object]:
+def _make_document(example: CampaignExample, output: Path | None) -> dict[str, object]:
     return {
         "name": example.name,
         "title": example.title,
@@ -261,7 +263,7 @@ def _document(example: CampaignExample, output: Path | None) -> dict[str, object
 
 
 def _print_example(example: CampaignExample, output: Path | None) -> None:
-    console = render.console()
+    console = render.make_console()
     console.print(f"{example.title}. {example.about}\n", markup=False)
     for name, content in example.files.items():
         console.print(f"{name}: {content}", markup=False)

@@ -102,9 +102,9 @@ def run(
         raise OptionError("--sequential has no picture; leave --plot out")
     evalset, answers = common.load_with_judgments(data, judgments, reading)
     chosen = Selection.load(selection) if selection is not None else None
-    scale, adjustment = common.value_range(value_range), common.adjustment(adjust, holm=holm) or None
+    scale, adjustment = common.parse_range(value_range), common.parse_adjustment(adjust, holm=holm) or None
     if sequential:
-        _sequential(
+        _run_sequential(
             evalset,
             chosen,
             answers,
@@ -121,7 +121,7 @@ def run(
             output=output.file,
         )
         return
-    with render.busy("estimating"), warnings.catch_warnings():
+    with render.show_activity("estimating"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", UNKNOWN_CHANCES)  # it stands among the notes of the result
         warnings.simplefilter("ignore", LeftOutWarning)  # the table of what does not fit shows it
         result = estimate(
@@ -142,21 +142,21 @@ def run(
             target=one_of("target", target, TARGETS),
             past=past or (),
             seed=seed,
-            metrics=common.names(metrics) or None,
+            metrics=common.split_names(metrics) or None,
         )
     if output.file is not None:
         common.save_result(result, output.file, "pairs" if pairs else None)
-    common.draw(plot, lambda: _figure(result, picture))
+    common.write_figure(plot, lambda: _make_figure(result, picture))
     if output.json:
         common.print_json(result.to_dict())
         return
-    render.print_result(result, render.console(), ["pairs"] if pairs else ())
+    render.print_result(result, render.make_console(), ["pairs"] if pairs else ())
     for path in (output.file, plot):
         if path is not None:
-            render.console().print(f"wrote {path}", markup=False)
+            render.make_console().print(f"wrote {path}", markup=False)
 
 
-def _figure(result: Estimates, picture: str) -> Any:
+def _make_figure(result: Estimates, picture: str) -> Any:
     from aliquot.report.figures.systems import forest_figure, pairs_figure  # noqa: PLC0415  (matplotlib is an extra)
 
     return pairs_figure(result) if picture == "pairs" else forest_figure(result)
@@ -165,7 +165,7 @@ def _figure(result: Estimates, picture: str) -> Any:
 # -- in time order -------------------------------------------------------------------------------------------------
 
 
-def _sequential(
+def _run_sequential(
     evalset: EvalSet,
     selection: Selection | None,
     answers: Judgments | None,
@@ -205,4 +205,4 @@ def _sequential(
     if json:
         common.print_json(outcome.to_dict())
     else:
-        render.print_result(outcome, render.console())
+        render.print_result(outcome, render.make_console())

@@ -27,4 +27,4 @@ def run(
     if output.json:
         common.print_json(description.to_dict())
     else:
-        render.print_result(description, render.console())
+        render.print_result(description, render.make_console())

@@ -45,13 +45,13 @@ def run(
     """
     common.require_writable(output.file)
     sets = [common.load_data(name, reading) for name in data]
-    with render.busy(f"learning {target}"):
+    with render.show_activity(f"learning {target}"):
         learned = learn(sets, target, metric=metric, human=reading.human, features=features, encoder=encoder, seed=seed)
     if output.file is not None:
         learned.model.save(output.file)
     if output.json:
         common.print_json(learned.to_dict())
     else:
-        render.print_result(learned, render.console())
+        render.print_result(learned, render.make_console())
         text = f"wrote {output.file}" if output.file else "nothing written; give -o FILE to keep the model"
-        render.console().print(text, markup=False)
+        render.make_console().print(text, markup=False)

@@ -99,7 +99,7 @@ Example: aliquot inspect data.jsonl
 """
 
 
-def build(verb: str | None) -> typer.Typer:
+def build_app(verb: str | None) -> typer.Typer:
     """Build the application with `verb` for real and the others as names with one line of help.
 
     Importing the numeric libraries takes longer than answering --help; so only the verb that runs is imported.
@@ -121,12 +121,12 @@ def build(verb: str | None) -> typer.Typer:
         if app_of_verb is not None:
             add_verb(app, app_of_verb, name, **settings)
         else:
-            run_verb = expand_options(_real(name)) if name == verb else _stub(summary)
+            run_verb = expand_options(_load_verb(name)) if name == verb else _make_stub(summary)
             app.command(name, cls=Command, **settings)(run_verb)
     return app
 
 
-def _real(name: str) -> Callable[..., Any]:
+def _load_verb(name: str) -> Callable[..., Any]:
     run: Callable[..., Any] = import_module(f"aliquot.cli.{name}").run
     return run
 
@@ -142,7 +142,7 @@ def subcommands(verb: str) -> list[str]:
     return [] if app is None else list_subcommands(app)
 
 
-def _stub(summary: str) -> Callable[[], None]:
+def _make_stub(summary: str) -> Callable[[], None]:
     def stub() -> None: ...
 
     stub.__doc__ = summary
@@ -173,7 +173,7 @@ def run(arguments: Sequence[str]) -> int:
     _let_any_name_be_printed()
     verb = next((argument for argument in arguments if not argument.startswith("-")), None)
     if verb in SYNONYMS:
-        return _complain(f"unknown command '{verb}'; did you mean `aliquot {SYNONYMS[verb]}`?", 2)
+        return _print_error(f"unknown command '{verb}'; did you mean `aliquot {SYNONYMS[verb]}`?", 2)
     arguments, former = _replace_former_command(arguments, verb)
     verb = arguments[0] if former else verb
     NOTES.clear()
@@ -183,23 +183,23 @@ def run(arguments: Sequence[str]) -> int:
         warnings.simplefilter("always", AliquotWarning)
         warnings.showwarning = _show_warning
         try:
-            command = typer.main.get_command(build(verb))
+            command = typer.main.get_command(build_app(verb))
             code = command.main(args=list(arguments), prog_name="aliquot", standalone_mode=False)
         except AliquotError as error:
-            return _complain(spell_options(str(error)), 1 if isinstance(error, OperationError) else 2)
+            return _print_error(spell_options(str(error)), 1 if isinstance(error, OperationError) else 2)
         except TyperException as error:
             context = getattr(error, "ctx", None)  # knows the subcommand, too
             where = context.command_path if context is not None else f"aliquot {verb}" if verb in VERBS else "aliquot"
-            return _complain(f"{error.format_message()} (see `{where} --help`)", error.exit_code)
+            return _print_error(f"{error.format_message()} (see `{where} --help`)", error.exit_code)
         except (KeyboardInterrupt, typer.Abort):
-            return _complain("interrupted; nothing was written", 1)
+            return _print_error("interrupted; nothing was written", 1)
         except BrokenPipeError:
             sys.stderr.close()  # the reader (head, less) went away: nothing to say
             return 1
         except OSError as error:
-            return _complain(_system_fault(error, verb), 1)
+            return _print_error(_system_fault(error, verb), 1)
         except MemoryError:
-            return _complain(
+            return _print_error(
                 "there is not enough memory for this; use a part of the data, fewer --jobs or a bigger machine", 1
             )
         except BaseException as error:  # panics of Polars are no Exceptions, and nothing may pass this line
@@ -209,7 +209,7 @@ def run(arguments: Sequence[str]) -> int:
                 raise
             return _own_fault(error)
     if code == _CTRL_C:
-        return _complain("interrupted; nothing was written", 1)
+        return _print_error("interrupted; nothing was written", 1)
     if former is not None:
         note_spelling(f"aliquot {former}", f"aliquot {FORMER_COMMANDS[former]}")
     print_old_spellings()
@@ -228,7 +228,7 @@ def _replace_former_command(arguments: list[str], verb: str | None) -> tuple[lis
     return arguments, None
 
 
-def _complain(message: str, code: int) -> int:
+def _print_error(message: str, code: int) -> int:
     sys.stderr.write(f"error: {escape.terminal(escape.one_line(message))}\n")
     return code
 
@@ -255,7 +255,7 @@ def _system_fault(error: OSError, verb: str | None) -> str:
 def _own_fault(error: BaseException) -> int:
     """Say in one line that aliquot itself failed; a test proves that no mistake of a user ends here."""
     what = f"{type(error).__name__}: {escape.one_line(str(error))[:300]}".rstrip(": ")
-    return _complain(
+    return _print_error(
         f"aliquot {__version__} failed ({what}); this is a fault of aliquot, not yours: please report the "
         f"command and this line; {DEBUG} shows where it happened",
         1,

@@ -18,7 +18,7 @@ def run(
 
     Example: aliquot methods pps
     """
-    console = render.console()
+    console = render.make_console()
     if name == "auto":
         console.print(_AUTO, markup=False)
         return

@@ -139,7 +139,7 @@ def run(
     if compute is not None:
         parse_compute(compute)
     sets = [shared.load_data(source, replace(reading, human=None)) for source in data]
-    with render.counting("computing") as progress, render.busy("comparing metrics with people"):
+    with render.count_progress("computing") as progress, render.show_activity("comparing metrics with people"):
         report = compare_metrics(
             sets,
             None if reading.human is None else split_names(reading.human),
@@ -154,15 +154,15 @@ def run(
             tests=tests,
             permutations=permutations,
             swap=swap,
-            scale=shared.value_range(scale, "--scale", ":"),
-            metric_scale=shared.value_range(metric_scale, "--metric-scale", ":"),
+            scale=shared.parse_range(scale, "--scale", ":"),
+            metric_scale=shared.parse_range(metric_scale, "--metric-scale", ":"),
             alpha=alpha,
             level=level,
             seed=seed,
             cache=not no_cache,
             progress=progress,
         )
-    shared.draw(plot, lambda: report.plot(picture))
+    shared.write_figure(plot, lambda: report.plot(picture))
     if output.file is not None:
         write(report, output.file, table)
     shared.print_outcome(report, output, [output.file, plot])

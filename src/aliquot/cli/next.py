@@ -82,7 +82,7 @@ def run(
 
     Example: aliquot next data.jsonl -j judgments.csv --question top -n 40 -o next.csv --selection-out asked.jsonl
     """
-    _check(count, output.file, unit)
+    _validate_options(count, output.file, unit)
     for path in (output.file, selection_out):
         common.require_writable(path)
     if unit == "pair":
@@ -108,9 +108,9 @@ def run(
             alpha=alpha,
             seed=seed,
         )
-        with render.busy("deciding"):
+        with render.show_activity("deciding"):
             batch = next_pairs(pairs, count)
-        _give(batch, evalset, output.file, texts=texts, json=output.json)
+        _write_batch(batch, evalset, output.file, texts=texts, json=output.json)
         return
     evalset, answers = common.load_with_judgments(data, judgments, reading)
     evalset = evalset.with_human(_known_score(reading.human, evalset)) if reading.human is not None else evalset
@@ -121,7 +121,7 @@ def run(
         question=question,
         policy=policy,
         budget=budget,
-        metrics=common.names(metrics) or None,
+        metrics=common.split_names(metrics) or None,
         unit=unit,
         protocol_scale=scale,
         cost=cost,
@@ -130,25 +130,27 @@ def run(
         alpha=alpha,
         seed=seed,
     )
-    with render.busy("deciding"):
+    with render.show_activity("deciding"):
         batch = next_cells(allocator, count)
     if selection_out is not None:
         allocator.selection().save(selection_out, evalset)
-    _give(batch, evalset, output.file, texts=texts, json=output.json)
+    _write_batch(batch, evalset, output.file, texts=texts, json=output.json)
     if selection_out is not None and not output.json:
         text = f"wrote {selection_out}: all cells asked so far, for `aliquot estimate -s`"
-        render.console().print(text, markup=False)
+        render.make_console().print(text, markup=False)
 
 
-def _give(batch: Batch, evalset: EvalSet, output: Path | None, *, texts: bool, json: bool) -> None:
+def _write_batch(batch: Batch, evalset: EvalSet, output: Path | None, *, texts: bool, json: bool) -> None:
     """Write the batch, and print it."""
     if output is not None:
         write(add_texts(batch.table, evalset) if texts else batch.table, output)
     if json:
         common.print_json(batch.to_dict())
         return
-    render.print_result(batch, render.console())
-    render.console().print(f"wrote {output}" if output else "nothing written; give -o FILE to keep it", markup=False)
+    render.print_result(batch, render.make_console())
+    render.make_console().print(
+        f"wrote {output}" if output else "nothing written; give -o FILE to keep it", markup=False
+    )
 
 
 def _refuse_cell_options(options: dict[str, Any]) -> None:
@@ -158,7 +160,7 @@ def _refuse_cell_options(options: dict[str, Any]) -> None:
             raise OptionError(f"--{name} is for cells; --unit pair does not take it")
 
 
-def _check(count: int, output: Path | None, unit: str) -> None:
+def _validate_options(count: int, output: Path | None, unit: str) -> None:
     if unit not in (*UNITS, "pair"):
         raise unknown_name("unit", unit, (*UNITS, "pair"))
     if count < 1:

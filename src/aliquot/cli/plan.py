@@ -11,7 +11,7 @@ import typer
 
 from aliquot.cli import common, options, render
 from aliquot.cli.commands import old_option
-from aliquot.cli.render import counting
+from aliquot.cli.render import count_progress
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, OptionError
 from aliquot.planning.adaptive import AdaptivePlan, AdaptiveQuestion, plan_adaptive
@@ -78,7 +78,7 @@ _ALPHA = "Significance level of two-sided tests."
 _POWER = "Target probability of a significant difference."
 
 
-def _old(flag: str, command: str, **settings: Any) -> Any:
+def _old_option(flag: str, command: str, **settings: Any) -> Any:
     return old_option(flag, new=f"`aliquot plan {command} {flag}`", **settings)
 
 
@@ -86,13 +86,13 @@ def _old(flag: str, command: str, **settings: Any) -> Any:
 class OldOptions:
     """Options of `plan` that are now those of `plan power` and `plan adaptive`."""
 
-    sd: Annotated[str | None, _old("--sd", "power")] = None
-    paired: Annotated[bool, _old("--paired", "power")] = False
-    sd_difference: Annotated[float | None, _old("--sd-difference", "power")] = None
-    system_correlation: Annotated[float | None, _old("--system-correlation", "power")] = None
-    rho: Annotated[float | None, _old("--rho", "power")] = None
-    judgments_per_output: Annotated[int | None, _old("--judgments-per-output", "power")] = None
-    table: Annotated[bool, _old("--table", "power")] = False
+    sd: Annotated[str | None, _old_option("--sd", "power")] = None
+    paired: Annotated[bool, _old_option("--paired", "power")] = False
+    sd_difference: Annotated[float | None, _old_option("--sd-difference", "power")] = None
+    system_correlation: Annotated[float | None, _old_option("--system-correlation", "power")] = None
+    rho: Annotated[float | None, _old_option("--rho", "power")] = None
+    judgments_per_output: Annotated[int | None, _old_option("--judgments-per-output", "power")] = None
+    table: Annotated[bool, _old_option("--table", "power")] = False
     adaptive: Annotated[bool, old_option("--adaptive", new="`aliquot plan adaptive`")] = False
     question: Annotated[AdaptiveQuestion, typer.Option("--question", hidden=True)] = "best"
     policy: Annotated[str, typer.Option("--policy", hidden=True)] = "auto"
@@ -162,7 +162,7 @@ def run(
     if plot is not None:
         _require_plot(plot, data)
     evalset, judged = common.load_with_judgments(data, judgments, reading)
-    with counting("replaying") as progress, warnings.catch_warnings():
+    with count_progress("replaying") as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)  # they are among the notes
         result = plan(
             evalset,
@@ -195,7 +195,7 @@ def run(
         from aliquot.report.figures import draw_plan  # noqa: PLC0415  (matplotlib is an extra, and slow to import)
 
         draw_plan(result, plot)
-    _show(result, output, plot, pairs=pairs)
+    _print_plan(result, output, plot, pairs=pairs)
 
 
 @app.command()
@@ -256,7 +256,7 @@ def power(
         rater_variance=rater_variance,
         **costs.arguments,
     )
-    _show(result, output)
+    _print_plan(result, output)
 
 
 @app.command()
@@ -289,7 +289,7 @@ def adaptive(
     """
     common.require_writable(output.file)
     evalset, judged = common.load_with_judgments(data, judgments, reading)
-    with counting("replaying") as progress, warnings.catch_warnings():
+    with count_progress("replaying") as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)  # they are among the notes
         result = plan_adaptive(
             evalset,
@@ -310,17 +310,17 @@ def adaptive(
             progress=progress,
             **costs.arguments,
         )
-    _show(result, output)
+    _print_plan(result, output)
 
 
-def _show(result: Plan, output: options.Output, plot: Path | None = None, *, pairs: bool = False) -> None:
+def _print_plan(result: Plan, output: options.Output, plot: Path | None = None, *, pairs: bool = False) -> None:
     """Write and print a plan."""
     if output.file is not None:
         common.save_result(result, output.file, "pairs" if pairs and isinstance(result, CampaignPlan) else None)
     if output.json:
         common.print_json(result.to_dict())
         return
-    console = render.console()
+    console = render.make_console()
     render.print_result(result, console, ["pairs"] if pairs else ())
     for path in (output.file, plot):
         if path is not None:
@@ -337,7 +337,7 @@ def _parse_numbers(name: str, text: str | None) -> list[float] | float | None:
     if text is None:
         return None
     try:
-        numbers = [float(part) for part in common.names(text)]
+        numbers = [float(part) for part in common.split_names(text)]
     except ValueError:
         raise OptionError(f"--{name} '{text}': write a number, or several: 1,2,3") from None
     return numbers[0] if len(numbers) == 1 else numbers

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from aliquot.cli import common, options, render
-from aliquot.cli.render import rated
+from aliquot.cli.render import rate_progress
 from aliquot.io.formats import tables
 from aliquot.io.formats.table_columns import parse_columns
 from aliquot.sampling.pool import PoolSelection, select_pool
@@ -72,7 +72,7 @@ def run(
     common.require_writable(output.file)
     common.require_picture(plot)
     mapping = parse_columns(columns) if columns else None
-    with common.resumable(output.file), rated("measuring") as progress:
+    with common.explain_interruption(output.file), rate_progress("measuring") as progress:
         chosen = select_pool(
             data,
             method,
@@ -90,16 +90,16 @@ def run(
         )
     if output.file is not None:
         write(chosen, output.file)
-    common.draw(plot, lambda: _figure(chosen))
+    common.write_figure(plot, lambda: _make_figure(chosen))
     if output.json:
         common.print_json(document(chosen))
     else:
-        render.print_result(chosen, render.console())
+        render.print_result(chosen, render.make_console())
         text = f"wrote {output.file}" if output.file else "nothing written; give -o FILE to keep it"
-        render.console().print(text, markup=False)
+        render.make_console().print(text, markup=False)
 
 
-def _figure(chosen: PoolSelection) -> Any:
+def _make_figure(chosen: PoolSelection) -> Any:
     from aliquot.report.figures.choosing import pool_figure  # noqa: PLC0415  (matplotlib is an extra)
 
     return pool_figure(chosen)

@@ -59,7 +59,7 @@ class PlainConsole(Console):
         raise BrokenPipeError
 
 
-def console() -> Console:
+def make_console() -> Console:
     """Make a console on standard output, or on standard error where a file goes to standard output."""
     return PlainConsole(
         width=output_width(), highlight=False, soft_wrap=False, emoji=False, markup=False, stderr=is_stdout_claimed()
@@ -89,12 +89,12 @@ def print_result(
     Views that are details are printed where `details` has their name. `views` are printed in place of the result's own,
     where a verb's option changes them.
     """
-    verdict(result.verdict, console)
+    print_verdict(result.verdict, console)
     for view in result.views() if views is None else views:
         if not view.detail or view.name in details:
             print_view(view, console)
     print_notes(result, console)
-    signature(getattr(result, "signature", ""), console)
+    print_signature(getattr(result, "signature", ""), console)
 
 
 def print_notes(result: object, console: Console) -> None:
@@ -151,13 +151,13 @@ def format_view(view: View, width: int, *, whole: bool = False) -> tuple[list[li
         Blocks of lines, each with the header first; and remarks about rows and columns that are left out.
     """
     row_count = len(view.rows)
-    important = None if whole else _rows_that_matter(row_count, _importance(view))
+    important = None if whole else _rows_that_matter(row_count, _row_weights(view))
     rows = list(range(row_count)) if important is None else important
     cells = _cells_to_print(view, rows)
     columns, gap, hidden = fit_columns(view.columns, cells, width)
     blocks = []
-    for block in _blocks(view.columns, cells, columns, width, gap):
-        widths = _spread(view.columns, cells, block, width, gap)
+    for block in _split_blocks(view.columns, cells, columns, width, gap):
+        widths = _spread_widths(view.columns, cells, block, width, gap)
         blocks.append(_format_block(view, rows, cells, widths, gap))
     remarks = []
     if important is not None:
@@ -169,7 +169,7 @@ def format_view(view: View, width: int, *, whole: bool = False) -> tuple[list[li
     return blocks, remarks
 
 
-def _importance(view: View) -> list[float] | None:
+def _row_weights(view: View) -> list[float] | None:
     return None if view.importance is None else [float(value) for value in view.list_values(view.importance)]
 
 
@@ -191,7 +191,7 @@ def _draw_bars(intervals: Sequence[Sequence[Any]], rows: Sequence[int]) -> list[
     ends = [tuple(math.nan if end is None else end for end in interval) for interval in intervals]
     finite = [end for interval in ends for end in interval if math.isfinite(end)]
     scale = (min(finite), max(finite)) if finite else (0.0, 1.0)
-    return [bar(ends[row][0], ends[row][1], ends[row][2], scale, _BAR).plain for row in rows]
+    return [draw_bar(ends[row][0], ends[row][1], ends[row][2], scale, _BAR).plain for row in rows]
 
 
 def fit_columns(
@@ -205,14 +205,14 @@ def fit_columns(
     natural = [max(map(cell_len, texts)) for texts in cells]
     least = [_least_width(column.kind, size, USUAL_NAME) for column, size in zip(columns, natural, strict=True)]
     shown = list(range(len(columns)))
-    if _total(natural, shown, 2) <= width:
+    if _total_width(natural, shown, 2) <= width:
         return shown, 2, []
-    while _total(least, shown, 1) > width:
+    while _total_width(least, shown, 1) > width:
         ranks = {column: columns[column].rank for column in shown if columns[column].rank > 0}
         if not ranks:
             break
         shown.remove(max(ranks, key=lambda column: (ranks[column], column)))
-    gap = 2 if _total(least, shown, 2) <= width else 1
+    gap = 2 if _total_width(least, shown, 2) <= width else 1
     return shown, gap, [column for column in range(len(columns)) if column not in shown]
 
 
@@ -220,11 +220,11 @@ def _least_width(kind: str, natural: int, name: int) -> int:
     return min(natural, {"name": name, "text": MIN_TEXT}.get(kind, natural))
 
 
-def _total(widths: Sequence[int], columns: Sequence[int], gap: int) -> int:
+def _total_width(widths: Sequence[int], columns: Sequence[int], gap: int) -> int:
     return sum(widths[column] for column in columns) + gap * (len(columns) - 1)
 
 
-def _blocks(
+def _split_blocks(
     columns: Sequence[Column], cells: Sequence[Sequence[str]], shown: Sequence[int], width: int, gap: int
 ) -> list[list[int]]:
     """Part columns into blocks that fit; every block begins with the names."""
@@ -237,13 +237,13 @@ def _blocks(
     for column in shown:
         if column in names:
             continue
-        if len(blocks[-1]) > len(names) and _total(least, [*blocks[-1], column], gap) > width:
+        if len(blocks[-1]) > len(names) and _total_width(least, [*blocks[-1], column], gap) > width:
             blocks.append(list(names))
         blocks[-1].append(column)
     return [sorted(block) for block in blocks]
 
 
-def _spread(
+def _spread_widths(
     columns: Sequence[Column], cells: Sequence[Sequence[str]], block: Sequence[int], width: int, gap: int
 ) -> dict[int, int]:
     """Give columns their widths: all what they need at least, then names and texts what is left."""
@@ -263,7 +263,7 @@ def _format_block(
     view: View, rows: Sequence[int], cells: Sequence[Sequence[str]], widths: dict[int, int], gap: int
 ) -> list[str]:
     blocks = {
-        column: [_fold(text, widths[column]) for text in cells[column]]
+        column: [_fold_text(text, widths[column]) for text in cells[column]]
         if view.columns[column].kind == "text"
         else [[text] if isinstance(text, str) else text for text in shorten_names(cells[column], widths[column])]
         for column in widths
@@ -278,7 +278,7 @@ def _format_block(
         parts = {column: blocks[column][position] for column in widths}
         for line in range(max(map(len, parts.values()))):
             texts = [
-                _pad(part[line] if line < len(part) else "", widths[column], left=column in left)
+                _pad_cell(part[line] if line < len(part) else "", widths[column], left=column in left)
                 for column, part in parts.items()
             ]
             lines.append((" " * gap).join(texts).rstrip())
@@ -290,12 +290,12 @@ def _format_block(
     return lines if any(lines[0].split()) else lines[1:]
 
 
-def _pad(text: str, width: int, *, left: bool) -> str:
+def _pad_cell(text: str, width: int, *, left: bool) -> str:
     space = " " * (width - cell_len(text))
     return text + space if left else space + text
 
 
-def _fold(text: str, width: int) -> list[str]:
+def _fold_text(text: str, width: int) -> list[str]:
     """Break a text at spaces into lines of at most `width` characters."""
     lines = [""]
     for word in text.split(" "):
@@ -320,16 +320,16 @@ def shorten_names(names: Sequence[str], width: int) -> list[str | list[str]]:
         return list(names)
     usual = (width - 1) // 2 + 1
     for head in sorted(range(width), key=lambda head: abs(head - usual)):
-        short = {name: _cut(name, head, width - 1 - head) if name in long else name for name in names}
+        short = {name: _cut_name(name, head, width - 1 - head) if name in long else name for name in names}
         if len(set(short.values())) == len(short):
             return [short[name] for name in names]
     return [chop_cells(name, width) if name in long else name for name in names]
 
 
-def _cut(name: str, head: int, tail: int) -> str:
+def _cut_name(name: str, head: int, tail: int) -> str:
     """Keep at most `head` and `tail` character cells of a name.
 
-    >>> _cut("abcdefgh", 2, 1)
+    >>> _cut_name("abcdefgh", 2, 1)
     'ab…h'
     """
     start = chop_cells(name, head)[0] if head else ""
@@ -338,7 +338,7 @@ def _cut(name: str, head: int, tail: int) -> str:
 
 
 @contextmanager
-def busy(what: str) -> Iterator[None]:
+def show_activity(what: str) -> Iterator[None]:
     """Show on standard error that something is under way; silent when it is not a terminal."""
     stderr = PlainConsole(stderr=True)
     if not stderr.is_terminal:
@@ -411,14 +411,14 @@ def _rows_that_matter(count: int, priority: Sequence[float] | None) -> list[int]
     return sorted(sorted(range(count), key=lambda at: -known[at])[: _FIRST + _LAST])
 
 
-def verdict(text: str | None, console: Console) -> None:
+def print_verdict(text: str | None, console: Console) -> None:
     """Print what a result says, before its tables."""
     if text is not None:
         console.print(text, style="bold", markup=False)
         console.print()
 
 
-def signature(text: str, console: Console) -> None:
+def print_signature(text: str, console: Console) -> None:
     """Print the line that reproduces a result; it is never broken, so that it can be copied."""
     console.print(text, style="dim", markup=False, soft_wrap=True)
 
@@ -447,7 +447,7 @@ def columns(of: Table, left: Sequence[str] = (), right: Sequence[str] = ()) -> T
     return of
 
 
-def bar(low: float, middle: float, high: float, scale: tuple[float, float], width: int = 24) -> Text:
+def draw_bar(low: float, middle: float, high: float, scale: tuple[float, float], width: int = 24) -> Text:
     """Draw an interval as text: dashes from low to high and a dot at the estimate."""
     start, end = scale
     span = (end - start) or 1.0
@@ -472,9 +472,11 @@ Shared = Callable[[str, float, int], None]
 
 
 @contextmanager
-def counting(what: str) -> Iterator[Counted | None]:
+def count_progress(what: str) -> Iterator[Counted | None]:
     """A bar to be told how many of how many are done; it shows once there is something to wait for."""
-    bar = _bar(TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = _make_progress(
+        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    )
     if bar is None:
         yield None
         return
@@ -491,9 +493,9 @@ def counting(what: str) -> Iterator[Counted | None]:
 
 
 @contextmanager
-def rated(first: str) -> Iterator[Shared | None]:
+def rate_progress(first: str) -> Iterator[Shared | None]:
     """A bar with a rate, to be told what is done, what share of it, and how many sources so far."""
-    bar = _bar(
+    bar = _make_progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
@@ -514,6 +516,6 @@ def rated(first: str) -> Iterator[Shared | None]:
         yield told
 
 
-def _bar(*columns: ProgressColumn) -> Progress | None:
+def _make_progress(*columns: ProgressColumn) -> Progress | None:
     stderr = PlainConsole(stderr=True)
     return Progress(*columns, console=stderr, transient=True) if stderr.is_terminal else None

@@ -72,8 +72,12 @@ def run(
     common.require_writable(output.file)
     require_page(output.file or Path("-"))
     answers = [judgments] if len(data) == 1 else _for_each(judgments, len(data), "--judgments")
-    loaded = [_load(source, made, reading) for source, made in zip(data, answers, strict=True)]
-    with render.counting("reporting") as told, render.busy("making the report"), warnings.catch_warnings():
+    loaded = [_load_data(source, made, reading) for source, made in zip(data, answers, strict=True)]
+    with (
+        render.count_progress("reporting") as told,
+        render.show_activity("making the report"),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore", LeftOutWarning)  # it stands among what is not in the report
         page = make_report(
             [one for one, _ in loaded],
@@ -87,7 +91,7 @@ def run(
             alpha=alpha,
             target=one_of("target", target, TARGETS),
             clean=clean,
-            without=common.names(without),
+            without=common.split_names(without),
             examples=examples,
             seed=seed,
             progress=told,
@@ -97,7 +101,7 @@ def run(
     if output.json:
         common.print_json(page.to_dict())
         return
-    console = render.console()
+    console = render.make_console()
     render.print_result(page, console)
     written = (
         f"wrote {output.file} ({page.megabytes:.2f} MB)" if output.file else "nothing written; give -o report.html"
@@ -116,7 +120,7 @@ def _for_each(files: list[Path] | None, count: int, option: str) -> list[Any]:
     return list(files)
 
 
-def _load(data: str, judgments: list[Path] | Path | None, reading: options.Reading) -> tuple[Any, Judgments | Any]:
+def _load_data(data: str, judgments: list[Path] | Path | None, reading: options.Reading) -> tuple[Any, Judgments | Any]:
     """Load data and judgments; a table of choices stays a table."""
     if read_choices(data) is not None:
         return data, judgments

@@ -105,7 +105,7 @@ def run(
     evalset = common.load_data(data, reading, sources_only=True)
     first = None if within is None else Selection.load(within)
     before = None if add_to is None else Selection.load(add_to)
-    with render.busy(f"choosing by {method}"):
+    with render.show_activity(f"choosing by {method}"):
         selection = select(
             evalset,
             method,
@@ -116,9 +116,9 @@ def run(
             scale=scale,
             balance=choosing.balance,
             unit=choosing.unit,
-            include=_ids(include, evalset),
-            exclude_items=_ids(exclude_items, evalset),
-            crowd=None if crowd is None else common.names(crowd),
+            include=_parse_ids(include, evalset),
+            exclude_items=_parse_ids(exclude_items, evalset),
+            crowd=None if crowd is None else common.split_names(crowd),
             matching=not non_matching,
             within=first,
             add_to=before,
@@ -131,22 +131,22 @@ def run(
     )
     if output.file is not None:
         write(selection, evalset, output.file, form)
-    common.draw(plot, lambda: _figure(selection, evalset))
+    common.write_figure(plot, lambda: _make_figure(selection, evalset))
     if output.json:
         common.print_json(document(selection, summary))
     elif output.file is None and form != "items":
-        typer.echo(_text(selection, form), nl=False)
+        typer.echo(_format_text(selection, form), nl=False)
     else:
         show(summary, output.file)
 
 
-def _figure(selection: Selection, evalset: EvalSet) -> Any:
+def _make_figure(selection: Selection, evalset: EvalSet) -> Any:
     from aliquot.report.figures.choosing import selection_figure  # noqa: PLC0415  (matplotlib is an extra)
 
     return selection_figure(selection, evalset)
 
 
-def _ids(text: str | None, evalset: EvalSet) -> list[ItemId]:
+def _parse_ids(text: str | None, evalset: EvalSet) -> list[ItemId]:
     """Parse ids, from a comma-separated list or from a file with one id a line (@FILE)."""
     if text is None:
         return []
@@ -154,7 +154,7 @@ def _ids(text: str | None, evalset: EvalSet) -> list[ItemId]:
         lines = decode_text(read_bytes(Path(text[1:])), text[1:]).splitlines()
         written = [line.strip() for line in lines if line.strip()]
     else:
-        written = common.names(text)
+        written = common.split_names(text)
     if evalset.items["id"].dtype != pl.Int64:
         return list(written)
     try:
@@ -188,10 +188,10 @@ def write(selection: Selection, evalset: EvalSet, path: Path, form: str) -> None
     elif form == "csv":
         tables.write(selection.to_frame(), path)
     else:
-        write_bytes(path, _text(selection, "ids").encode())
+        write_bytes(path, _format_text(selection, "ids").encode())
 
 
-def _text(selection: Selection, form: str) -> str:
+def _format_text(selection: Selection, form: str) -> str:
     if form == "csv":
         return tables.format_csv(selection.to_frame())
     return "".join(f"{item}\n" for item in selection.ids)
@@ -199,5 +199,7 @@ def _text(selection: Selection, form: str) -> str:
 
 def show(summary: SelectionSummary, output: Path | None) -> None:
     """Print what was chosen, how it compares with the full set, and where it was written."""
-    render.print_result(summary, render.console())
-    render.console().print(f"wrote {output}" if output else "nothing written; give -o FILE to keep it", markup=False)
+    render.print_result(summary, render.make_console())
+    render.make_console().print(
+        f"wrote {output}" if output else "nothing written; give -o FILE to keep it", markup=False
+    )

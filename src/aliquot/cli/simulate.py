@@ -9,7 +9,7 @@ import typer
 
 from aliquot.cli import common, options
 from aliquot.cli.commands import old_option
-from aliquot.cli.render import counting
+from aliquot.cli.render import count_progress
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import unknown_name
 from aliquot.io.journal import journal_path
@@ -137,7 +137,7 @@ def run(
     names = [measure.name for measure in select_measures(measures)]
     drawn = _choose_plotted(plot, plot_measure, names)
     sets = _load_sets(data, reading)
-    with common.resumable(output.file), counting("replaying") as progress:
+    with common.explain_interruption(output.file), count_progress("replaying") as progress:
         result = simulate(
             sets,
             methods,
@@ -150,7 +150,7 @@ def run(
             test=test,
             level=level,
             interval=interval,
-            value_range=common.value_range(value_range),
+            value_range=common.parse_range(value_range),
             parity=parity,
             seed=seed,
             jobs=jobs,
@@ -193,7 +193,7 @@ def by_annotator(
     """
     _require_output(output)
     sets = _load_sets(data, reading)
-    with counting("replaying annotators") as progress:
+    with count_progress("replaying annotators") as progress:
         result = replay_annotators(
             sets,
             methods,
@@ -202,7 +202,7 @@ def by_annotator(
             human=reading.human,
             metric=metric,
             interval=interval,
-            value_range=common.value_range(value_range),
+            value_range=common.parse_range(value_range),
             level=level,
             seed=seed,
             jobs=jobs,
@@ -230,7 +230,7 @@ def by_metric(
     """
     _require_output(output)
     sets = _load_sets(data, reading)
-    with counting("replaying metrics") as progress:
+    with count_progress("replaying metrics") as progress:
         result = replay_metrics(
             sets, parse_methods(methods), human=reading.human, seed=seed, jobs=jobs, progress=progress
         )
@@ -259,7 +259,7 @@ def protocols(
     """
     _require_output(output)
     sets = _load_sets(data, reading)
-    with counting("replaying protocols") as progress:
+    with count_progress("replaying protocols") as progress:
         result = replay_protocols(
             sets,
             budgets or budget,

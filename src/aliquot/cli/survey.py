@@ -76,7 +76,7 @@ class SurveyOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `survey` that are set."""
-        values = common.given_options(self, _LISTS) | {"scale": common.value_range(self.scale, "--scale", ":")}
+        values = common.given_options(self, _LISTS) | {"scale": common.parse_range(self.scale, "--scale", ":")}
         return values | {"drop": False} if values.pop("keep_all", False) else values
 
 
@@ -121,7 +121,7 @@ def run(
     Example: aliquot survey trial.csv --groups report,control
     """
     common.require_writable(output.file)
-    with render.busy("analysing"):
+    with render.show_activity("analysing"):
         result = survey(
             data,
             kind,
