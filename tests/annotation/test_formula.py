@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot.annotation import combine_methods
-from aliquot.annotation.combine_methods import parse_formula
+from aliquot.annotation import formula
+from aliquot.annotation.formula import parse_formula
 from aliquot.errors import OptionError
 
 A, B = np.array([1.0, 2.0, 3.0]), np.array([4.0, 0.0, np.nan])
@@ -147,7 +147,7 @@ def test_roots_of_negatives_and_powers_of_missing_values_are_missing():
 
 
 def test_the_longest_formula_is_read():
-    longest = combine_methods._MAX_FORMULA_LENGTH
+    longest = formula._MAX_FORMULA_LENGTH
     assert parse_formula("a" + " " * (longest - 1)) is not None
     with pytest.raises(OptionError):
         parse_formula("a" + " " * longest)

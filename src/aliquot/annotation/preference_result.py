@@ -21,7 +21,6 @@ PreferenceRule = Literal["any", "published"]
 RULES: tuple[PreferenceRule, ...] = get_args(PreferenceRule)
 """How ranks and clusters are decided: adjusted two-sided p-values, or one-sided ones of each pair alone."""
 
-
 PUBLISHED = "p-values, ranks and clusters are by the published convention (`rule`): one-sided, each pair alone"
 
 

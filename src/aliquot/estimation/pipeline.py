@@ -1,7 +1,7 @@
 """The one way from judged cells to numbers: fit, errors, degrees of freedom, half widths, p-values, clusters.
 
-`estimate`, `simulate`, `plan` and the sequential mode all call `infer_means`: what is replayed or planned is what `estimate`
-prints. Everything beyond the fit is computed on first use: a replay that needs no p-values pays for none.
+`estimate`, `simulate`, `plan` and the sequential mode all call `infer_means`: what is replayed or planned is what
+`estimate` prints. Everything beyond the fit is computed on first use: a replay that needs no p-values pays for none.
 """
 
 from __future__ import annotations

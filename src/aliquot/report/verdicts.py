@@ -19,7 +19,7 @@ from aliquot.report.compare_verdicts import COMPARE_VERDICTS
 if TYPE_CHECKING:  # a result's own room is loaded already; the others would only cost time
     from aliquot.annotation.agreement_result import Agreement
     from aliquot.annotation.clean import Cleaned
-    from aliquot.annotation.combine import Combined
+    from aliquot.annotation.combine_result import Combined
     from aliquot.annotation.preference_result import Comparison, SystemPreference
     from aliquot.core.selection import Selection
     from aliquot.estimation.estimate_result import Estimates, SystemEstimate
