@@ -35,8 +35,8 @@ def one_of(parameter: str, value: object, options: Iterable[T]) -> T:
     if value in names:
         return names[names.index(value)]
     guess = closest(str(value), names)
-    hint = f" did you mean '{guess}'?" if guess else ""
-    raise NameUnknownError(f"`{parameter}` is {value!r};{hint} Available: {quoted(names)}")
+    hint = f"; did you mean '{guess}'?" if guess else "."
+    raise NameUnknownError(f"`{parameter}` is {value!r}{hint} Available: {quoted(names)}")
 
 
 def at_least(parameter: str, value: N, low: float, remedy: str = "") -> N:

@@ -384,7 +384,7 @@ def test_which_error_costs_most():
     other = {"target": "fluency", "standardised": -0.1, "p": 0.05}
     one = {"error": "one", "annotator": "x", "standardised": -9.0}
     assert compared("ErrorImportance", rows=rows_of({}, worst, other, one, **same)) == (
-        "Sense costs most of overall: 3.5 points per error, p = 0.010; no type of error is sure to lower fluency."
+        "Sense costs most: 3.5 points of overall per error, p = 0.010; no type of error is sure to lower fluency."
     )
     assert "sure" in compared("ErrorImportance", rows=rows_of({"slope": 0.0}, **same))
     assert "be weighed" in compared("ErrorImportance", rows=rows_of({"standardised": NAN}, one, **same))
@@ -397,7 +397,7 @@ def test_which_measures_changed_differently():
     )
     far = rows_of({"p": 0.5, "p_adjusted": 0.5}, {"measure": "sleep", "p": 0.2, "p_adjusted": 0.4}, **same)
     assert compared("GroupChanges", rows=far) == (
-        "The changes of one and two cannot be told apart in any of 2 measures (the clearest: sleep, p = 0.20, adjusted "
+        "The changes of one and two cannot be told apart in any measure, of 2 (the clearest: sleep, p = 0.20, adjusted "
         "0.40)."
     )
     assert "No measure can be tested" in compared("GroupChanges", rows=rows_of({"p": NAN}, **same))

@@ -155,7 +155,7 @@ def test_arguments_are_not_changed() -> None:
 
 def test_errors_name_the_argument_the_value_and_the_remedy() -> None:
     one = np.array([1.0, 2.0])
-    with pytest.raises(NameUnknownError, match="`rule` is 'all'; Available: 'any', 'neighbour'"):
+    with pytest.raises(NameUnknownError, match=r"`rule` is 'all'\. Available: 'any', 'neighbour'"):
         assign_clusters(one, beats(2), "all")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"`estimates` has shape \(1, 2\)"):
         assign_clusters(one[None], beats(2))

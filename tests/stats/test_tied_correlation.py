@@ -98,11 +98,11 @@ def test_a_constant_metric() -> None:
 
 def test_bad_arguments() -> None:
     table = np.ones((2, 3))
-    with pytest.raises(NameUnknownError, match="`metric_ties` is 'drop'; Available: 'discordant', 'skip', 'half'"):
+    with pytest.raises(NameUnknownError, match=r"`metric_ties` is 'drop'\. Available: 'discordant', 'skip', 'half'"):
         kendall_like(table, table, "drop")  # type: ignore[arg-type]
     with pytest.raises(NameUnknownError, match="`metric_ties` is 'drop'"):
         item_kendall_like(table, table, "drop")  # type: ignore[arg-type]
-    with pytest.raises(NameUnknownError, match="`human_ties` is 'half'; Available: 'skip'"):
+    with pytest.raises(NameUnknownError, match=r"`human_ties` is 'half'\. Available: 'skip'"):
         kendall_like(table, table, human_ties="half")  # type: ignore[arg-type]
     with pytest.raises(NameUnknownError, match="`average` is 'mean'"):
         kendall_like(table, table, average="mean")  # type: ignore[arg-type]

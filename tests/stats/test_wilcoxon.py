@@ -147,7 +147,7 @@ def test_arguments_are_not_changed_and_empty_tables_work() -> None:
 
 
 def test_errors_name_the_argument_the_value_and_the_remedy() -> None:
-    with pytest.raises(NameUnknownError, match="`method` is 'exact'; Available: 'auto', 'asymptotic'"):
+    with pytest.raises(NameUnknownError, match=r"`method` is 'exact'\. Available: 'auto', 'asymptotic'"):
         wilcoxon_p(np.ones((2, 2)), "exact")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"scores has 1 dimension\(s\)"):
         wilcoxon_p(np.ones(3))

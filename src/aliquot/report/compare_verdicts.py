@@ -82,8 +82,8 @@ def importance_verdict(result: ErrorImportance) -> str:
     for target in dict.fromkeys(row.target for row in weighed):
         worst = min((row for row in weighed if row.target == target), key=lambda row: row.standardised)
         if worst.slope < 0 and worst.p < _ALPHA:
-            cost = f"{abs(worst.slope):.3g} points per error, {format_p(worst.p)}"
-            texts.append(f"{worst.error} costs most of {target}: {cost}")
+            cost = f"{abs(worst.slope):.3g} points of {target} per error, {format_p(worst.p)}"
+            texts.append(f"{worst.error} costs most: {cost}")
         else:
             texts.append(f"no type of error is sure to lower {target}")
     text = "; ".join(texts)
@@ -100,7 +100,7 @@ def groups_verdict(result: GroupChanges) -> str:
     if not significant:
         closest = min(tested, key=lambda row: row.p)
         near = f"{closest.measure}, {format_p(closest.p, closest.p_adjusted)}"
-        return f"The changes of {groups} cannot be told apart in any of {number} measures (the clearest: {near})."
+        return f"The changes of {groups} cannot be told apart in any measure, of {number} (the clearest: {near})."
     texts = [f"{row.measure} ({format_p(row.p, row.p_adjusted)})" for row in significant]
     return f"{groups} changed differently in {len(significant)} of {number} measures: {join_names(texts)}."
 
