@@ -255,7 +255,7 @@ def _suggest_exclusion(evalset: EvalSet, human: str, needed: int) -> str:
 
 def _describe_plan(evalset: EvalSet, human: str | None) -> NextStep:
     """Return whether `plan` is possible: it needs a few items judged for all well-covered systems."""
-    numbers = "from numbers alone: aliquot plan power --difference 1 --sd 25"
+    numbers = "aliquot plan power plans from numbers alone"
     if human is None:
         return NextStep("plan", ready=False, note=f"needs a pilot with human scores; {numbers}")
     _, complete = _find_sparse_systems(evalset, human)

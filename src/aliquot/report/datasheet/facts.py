@@ -247,7 +247,7 @@ class VerbResult:
 
 
 def read_result(result: object) -> VerbResult:
-    """Read a result from a file (`--json` or `-o FILE.json` of a verb), a document, or an object with `to_dict`.
+    """Read a result from a file with the JSON document of a verb, the document itself, or an object with `to_dict`.
 
     >>> read_result({"signature": "aliquot:0.1.0|estimate:greg|human:mqm|data:3f9c21"}).fields["human"]
     'mqm'
@@ -255,7 +255,7 @@ def read_result(result: object) -> VerbResult:
     where = "result"
     if isinstance(result, str | Path):
         where = str(result)
-        remedy = "give what a verb prints with --json; a selection belongs to --selection"
+        remedy = "give the JSON document of a verb; a selection belongs to `selection`"
         result = decode_json(read_bytes(result), where, remedy)
     elif not isinstance(result, Mapping):
         to_dict = getattr(result, "to_dict", None)
@@ -263,13 +263,13 @@ def read_result(result: object) -> VerbResult:
             raise OptionError(f"a {type(result).__name__} is not a result; give a file, a document or a result object")
         result = to_dict()
     if not isinstance(result, Mapping) or not isinstance(result.get("signature"), str) or not result["signature"]:
-        raise FormatError(f"{where}: no signature in it; give what an aliquot verb prints with --json")
+        raise FormatError(f"{where}: no signature in it; give the JSON document of an aliquot verb")
     verb, fields = _parse_signature(result["signature"])
     try:
         document = msgspec.convert(result, _DOCUMENTS.get(verb, _Document))
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
         raise FormatError(
-            f"{where}: is no result of `aliquot {verb}` ({error}); give it as --json printed it"
+            f"{where}: is no result of `aliquot {verb}` ({error}); give the JSON document as it was written"
         ) from None
     return VerbResult(verb, result["signature"], fields, document)
 
@@ -278,7 +278,7 @@ def _parse_signature(signature: str) -> tuple[str, dict[str, str]]:
     """Split `aliquot:0.1.0|verb:spec|key:value|...` into the verb and its fields; the spec is called `method`."""
     parts = [part.partition(":") for part in signature.split("|")]
     if not parts or parts[0][0] != "aliquot":
-        raise FormatError(f"the signature '{signature}' is not aliquot's; give what an aliquot verb prints with --json")
+        raise FormatError(f"the signature '{signature}' is not aliquot's; give the JSON document of an aliquot verb")
     verb, _, spec = parts[1] if len(parts) > 1 else ("", "", "")
     return verb, ({"method": spec} if spec else {}) | {key: value for key, _, value in parts[2:]}
 
