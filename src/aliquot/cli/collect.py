@@ -172,21 +172,21 @@ def status(campaign: CampaignArgument, json: options.JsonOption = False, output:
     from aliquot.collect.organiser import overview  # noqa: PLC0415  (an extra)
 
     with open_campaign(campaign) as opened:
-        found = opened.status()
-        seen = overview(opened) if json or found.answers else None
-        now = None if seen is None else seen.to_dict()
+        progress = opened.status()
+        summary = overview(opened) if json or progress.answers else None
+        now = None if summary is None else summary.to_dict()
         notice = [line for line in [opened.admission.crowd_notice()] if line is not None]
     if output is not None:
-        common.write_result(found.to_frame(), found.to_dict(), output)
+        common.write_result(progress.to_frame(), progress.to_dict(), output)
     if json:
-        common.print_json(found.to_dict() | {"overview": now})
+        common.print_json(progress.to_dict() | {"overview": now})
         return
     console = render.make_console()
     for line in notice if now is None else now["words"]:
         console.print(line, markup=False)
-    render.print_result(found, console)
-    if seen is not None:
-        render.print_notes(seen.snapshot, console)
+    render.print_result(progress, console)
+    if summary is not None:
+        render.print_notes(summary.snapshot, console)
 
 
 @app.command()
@@ -232,13 +232,18 @@ def links(
     with open_campaign(campaign) as opened:
         if revoke is not None:
             opened.revoke(revoke)
-        found = opened.links(base, new=fresh)
+        all_links = opened.links(base, new=fresh)
     if json:
-        common.print_json({"organiser": found.organiser, "annotators": found.annotators, "crowd": found.crowd})
+        common.print_json(
+            {"organiser": all_links.organiser, "annotators": all_links.annotators, "crowd": all_links.crowd}
+        )
         return
     console = render.make_console()
-    console.print(f"organiser  {found.organiser}", markup=False, soft_wrap=True)
-    for name, link in [*found.annotators.items(), *((f"crowd: {name}", link) for name, link in found.crowd.items())]:
+    console.print(f"organiser  {all_links.organiser}", markup=False, soft_wrap=True)
+    for name, link in [
+        *all_links.annotators.items(),
+        *((f"crowd: {name}", link) for name, link in all_links.crowd.items()),
+    ]:
         console.print(f"{name}  {link}", markup=False, soft_wrap=True)
 
 
@@ -322,9 +327,9 @@ def protocols(
         else:
             console.print(text, markup=False, highlight=False, soft_wrap=True)
         return
-    found = [load_protocol(preset) for preset in list_protocols()]
+    presets = [load_protocol(preset) for preset in list_protocols()]
     if json:
-        common.print_json({"protocols": [_plain(protocol) for protocol in found]})
+        common.print_json({"protocols": [_plain(protocol) for protocol in presets]})
         return
     if output is not None:
         raise OptionError("-o writes one preset; name it, e.g. aliquot collect protocols esa -o mine.toml")
@@ -336,14 +341,14 @@ def protocols(
         Column("unit", kind="text"),
         Column("asks", lambda row: ", ".join(f"{w.name} ({_kind(w)})" for w in row.widgets), "text"),
     ]
-    render.print_view(View("presets", found, columns), console)
+    render.print_view(View("presets", presets, columns), console)
 
 
 def _plain(protocol: Any) -> dict[str, Any]:
     import msgspec  # noqa: PLC0415
 
-    found: dict[str, Any] = msgspec.to_builtins(protocol)
-    return found
+    document: dict[str, Any] = msgspec.to_builtins(protocol)
+    return document
 
 
 def _kind(widget: Any) -> str:

@@ -85,11 +85,11 @@ def read(
 
     common.require_writable(output)
     check_what(what, "table")
-    found = read_sheets(files, key)
-    table = found.judgments if what == "judgments" else found.choices
+    answers = read_sheets(files, key)
+    table = answers.judgments if what == "judgments" else answers.choices
     write_table(table, output)
     console = render.make_console()
-    console.print(f"{found.answered:,} of {found.expected:,} rows answered", markup=False)
+    console.print(f"{answers.answered:,} of {answers.expected:,} rows answered", markup=False)
     console.print(f"wrote {output} ({table.height:,} rows)", markup=False)
 
 
@@ -126,9 +126,9 @@ def write(
     evalset = common.load_data(data, reading)
     settings = CampaignSettings(per_output=per_output, seed=seed, unit_items=unit_items, skip_missing=skip_missing)
     files = write_for(tool, gather_inputs(evalset, selection, protocol, annotators_of(annotators), settings))
-    there = next((output / name for name in files if (output / name).exists()), None)
-    if there is not None:
-        raise OptionError(f"{there}: exists already; choose another folder with -o")
+    existing = next((output / name for name in files if (output / name).exists()), None)
+    if existing is not None:
+        raise OptionError(f"{existing}: exists already; choose another folder with -o")
     for name, content in files.items():
         (output / name).parent.mkdir(parents=True, exist_ok=True)
         write_bytes(output / name, content)

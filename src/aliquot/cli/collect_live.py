@@ -150,7 +150,7 @@ def rehearse(
     prices = costs.pick("seconds_per_judgment", "hourly", "currency")
     behaviour = Behaviour(noise, severity, careless, dropouts, prices.pop("seconds_per_judgment", None))
     with naming_damage(campaign), render.show_activity("rehearsing"):
-        found = run_rehearsal(
+        result = run_rehearsal(
             campaign,
             annotators,
             behaviour=behaviour,
@@ -160,4 +160,4 @@ def rehearse(
             at_once=at_once,
             seed=seed,
         )
-    common.write_and_print(found, output)
+    common.write_and_print(result, output)

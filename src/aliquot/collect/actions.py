@@ -154,10 +154,10 @@ def _change_wanted(campaign: Campaign, request: Request) -> str:
 
 
 def _limit_workers(campaign: Campaign, request: Request) -> str:
-    most = _read_count(request.value, "workers")
-    event = kinds.WorkersLimited(most=most, reason=request.reason)
+    limit = _read_count(request.value, "workers")
+    event = kinds.WorkersLimited(most=limit, reason=request.reason)
     campaign.store.write(lambda connection: _append_event(campaign, connection, event))
-    return f"shared links let in {most} workers at the most"
+    return f"shared links let in {limit} workers at the most"
 
 
 def _add_items(campaign: Campaign, request: Request) -> str:
@@ -190,9 +190,9 @@ def _add_items(campaign: Campaign, request: Request) -> str:
 
 def _select_items(selection: Selection, ids: set[ItemId]) -> Selection:
     """The cells of some of the items, for cutting units; probabilities stay with the whole selection."""
-    kept = [at for at, item in enumerate(selection.ids) if item in ids]
-    systems = None if selection.systems is None else tuple(selection.systems[at] for at in kept)
-    return Selection(tuple(selection.ids[at] for at in kept), selection.population, selection.method, systems=systems)
+    rows = [row for row, item in enumerate(selection.ids) if item in ids]
+    systems = None if selection.systems is None else tuple(selection.systems[row] for row in rows)
+    return Selection(tuple(selection.ids[row] for row in rows), selection.population, selection.method, systems=systems)
 
 
 def _rejudge_work(campaign: Campaign, request: Request) -> str:
@@ -253,7 +253,9 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
 """Every action by its name."""
 
 
-def list_audit(connection: Connection, most: int = 100) -> list[dict[str, Any]]:
+def list_audit(connection: Connection, limit: int = 100) -> list[dict[str, Any]]:
     """The organiser's last actions, newest first."""
-    rows = connection.execute(sql("SELECT time, kind, payload FROM audit ORDER BY id DESC LIMIT :most"), {"most": most})
+    rows = connection.execute(
+        sql("SELECT time, kind, payload FROM audit ORDER BY id DESC LIMIT :most"), {"most": limit}
+    )
     return [dict(row._mapping) for row in rows]  # noqa: SLF001  (SQLAlchemy's public name)

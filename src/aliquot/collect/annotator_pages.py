@@ -160,17 +160,17 @@ class AnnotatorPages:
         if before is not None:
             return self._add_completion_code(connection, annotator, before)
         now, seed, allocation = self.store.clock.now(), self.facts.seed, self.inputs.allocation
-        found = queue.next_lease(self.log, connection, annotator.id, now, seed, plant_check)
+        lease = queue.next_lease(self.log, connection, annotator.id, now, seed, plant_check)
         if (
-            found is None
+            lease is None
             and allocation is not None
             and allocation.more(self.log, connection, judgments_per_output(connection), now)
         ):
-            found = queue.next_lease(self.log, connection, annotator.id, now, seed)
-        if found is None:
+            lease = queue.next_lease(self.log, connection, annotator.id, now, seed)
+        if lease is None:
             words = {"finished": True, "message": "There is nothing left for you to judge. Thank you for your work."}
             return self._add_completion_code(connection, annotator, words)
-        return {"unit": self._view_unit(connection, found, annotator)}
+        return {"unit": self._view_unit(connection, lease, annotator)}
 
     def _add_completion_code(
         self, connection: Connection, annotator: Annotator, words: dict[str, Any]
@@ -209,8 +209,8 @@ class AnnotatorPages:
     def unit(self, annotator: Annotator, assignment: str) -> dict[str, Any]:
         """Return one of the annotator's own units, to look at or to change."""
         with self.store.read() as connection:
-            found = self._require_own(connection, annotator, assignment)
-            return {"unit": self._view_unit(connection, found, annotator)}
+            lease = self._require_own(connection, annotator, assignment)
+            return {"unit": self._view_unit(connection, lease, annotator)}
 
     def history(self, annotator: Annotator) -> list[dict[str, Any]]:
         """Return the annotator's own units in order: assignment, label, done."""
@@ -245,7 +245,7 @@ class AnnotatorPages:
             )
         )
 
-    def _read_change(self, shown: ShownUnit, change: Any) -> AnswerChange:
+    def _read_change(self, shown_unit: ShownUnit, change: Any) -> AnswerChange:
         if not isinstance(change, Mapping) or not change.get("id"):
             raise CollectError("bad_answer", "every change needs an id, a text of 1 to 100 characters")
         check_text("id", change["id"], 100)
@@ -255,32 +255,32 @@ class AnnotatorPages:
             raise CollectError("bad_answer", "base should be a whole number")
         if writer is not None:
             check_text("writer", writer, 100)
-        answer = check_answer(self.protocol, shown, cell, change.get("answer"))
+        answer = check_answer(self.protocol, shown_unit, cell, change.get("answer"))
         active_ms, idle_ms = _read_ms(change.get("active_ms")), _read_ms(change.get("idle_ms"))
         return AnswerChange(change["id"], cell, answer, base, writer, active_ms, idle_ms)
 
     def _save_changes(
-        self, connection: Connection, annotator: Annotator, assignment: str, given: Sequence[Any]
+        self, connection: Connection, annotator: Annotator, assignment: str, sent: Sequence[Any]
     ) -> dict[str, Any]:
-        if not isinstance(given, list | tuple) or len(given) > MAX_CHANGES:
+        if not isinstance(sent, list | tuple) or len(sent) > MAX_CHANGES:
             raise CollectError("bad_answer", f"changes should be a list of at most {MAX_CHANGES}")
         now = self.store.clock.now()
         person = self._lock_annotator(connection, annotator)
-        found = self._require_own(connection, annotator, assignment, lock=True)
-        shown = self.log.show_unit(connection, found.unit_id)
-        changes = [self._read_change(shown, change) for change in given]
+        lease = self._require_own(connection, annotator, assignment, lock=True)
+        shown_unit = self.log.show_unit(connection, lease.unit_id)
+        changes = [self._read_change(shown_unit, change) for change in sent]
         # Statements are what a save costs: facts that belong together come by one.
-        facts = connection.execute(sql(_SAVE_FACTS), {"unit": found.unit_id}).one()
+        facts = connection.execute(sql(_SAVE_FACTS), {"unit": lease.unit_id}).one()
         if facts.state == "closed":
             raise CollectError("campaign_closed", "the campaign is closed; this change is not stored")
-        if found.state in ("expired", "planned"):
-            self._resume_lease(connection, found, person, now)
+        if lease.state in ("expired", "planned"):
+            self._resume_lease(connection, lease, person, now)
         expires = now + queue.lease_seconds(facts.n_cells, facts.n_chars)
-        versions = self._read_versions(connection, found.id)
+        versions = self._read_versions(connection, lease.id)
         revisions: dict[str, int] = {}
         for change in changes:
             # Ids of clients are unique for an assignment only: nobody can hinder others by guessing theirs.
-            cell, client_id = change.cell, f"{found.id}/{change.id}"
+            cell, client_id = change.cell, f"{lease.id}/{change.id}"
             if cell == FORM:
                 form = kinds.FormAnswered(annotator=annotator.id, answer=encode_answer(change.answer))
                 self.log.append(connection, now, annotator.id, form, client_id)
@@ -293,7 +293,7 @@ class AnnotatorPages:
                     "this answer was changed in another tab or on another device meanwhile; load the unit again",
                 )
             event = kinds.AnswerSaved(
-                assignment=found.id,
+                assignment=lease.id,
                 cell=cell,
                 answer=encode_answer(change.answer),
                 active_ms=change.active_ms,
@@ -311,12 +311,12 @@ class AnnotatorPages:
             "progress": self._read_progress(connection, annotator.id),
         }
 
-    def _resume_lease(self, connection: Connection, found: Lease, person: Any, now: float) -> None:
+    def _resume_lease(self, connection: Connection, lease: Lease, person: Any, now: float) -> None:
         """Lease a unit whose lease expired again, if nobody has taken it; if somebody has, answers are kept anyway."""
-        if found.state == "planned" or _may_take(connection, found, person):
-            expires = queue.lease_expiry(connection, found.unit_id, now)
-            event = kinds.LeaseResumed(assignment=found.id, expires=expires)
-            self.log.append(connection, now, found.annotator_id, event)
+        if lease.state == "planned" or _may_take(connection, lease, person):
+            expires = queue.lease_expiry(connection, lease.unit_id, now)
+            event = kinds.LeaseResumed(assignment=lease.id, expires=expires)
+            self.log.append(connection, now, lease.annotator_id, event)
 
     def submit(self, annotator: Annotator, assignment: str) -> dict[str, Any]:
         """Finish a unit: return what is missing, or the next unit, or that nothing is left."""
@@ -324,28 +324,28 @@ class AnnotatorPages:
 
     def _submit_unit(self, connection: Connection, annotator: Annotator, assignment: str) -> dict[str, Any]:
         person = self._lock_annotator(connection, annotator)
-        found = self._require_own(connection, annotator, assignment, lock=True)
-        if found.state not in ("done", "surplus"):
+        lease = self._require_own(connection, annotator, assignment, lock=True)
+        if lease.state not in ("done", "surplus"):
             if campaign_state(connection) == "closed":
                 raise CollectError("campaign_closed", "the campaign is closed; the unit was not submitted")
-            missing = self._list_missing(connection, found, annotator)
+            missing = self._list_missing(connection, lease, annotator)
             if missing:
                 return {"missing": missing}
-            retake = found.state == "expired"
-            surplus = retake and not _may_take(connection, found, person)
-            event = kinds.UnitSubmitted(assignment=found.id, surplus=surplus, retake=retake and not surplus)
+            retake = lease.state == "expired"
+            surplus = retake and not _may_take(connection, lease, person)
+            event = kinds.UnitSubmitted(assignment=lease.id, surplus=surplus, retake=retake and not surplus)
             self.log.append(connection, self.store.clock.now(), annotator.id, event)
-            self._pause_if_failing(connection, found)
+            self._pause_if_failing(connection, lease)
         return self._find_next_unit(connection, annotator)
 
-    def _pause_if_failing(self, connection: Connection, found: Lease) -> None:
+    def _pause_if_failing(self, connection: Connection, lease: Lease) -> None:
         """Pause an annotator who fails the checks, where the protocol says so; the organiser decides what follows."""
-        if self.protocol.checks.action != "pause" or unit_kind(connection, found.unit_id) != CHECK:
+        if self.protocol.checks.action != "pause" or unit_kind(connection, lease.unit_id) != CHECK:
             return
-        card = grade_annotator(self.log, connection, found.annotator_id)
+        card = grade_annotator(self.log, connection, lease.annotator_id)
         if card is not None and card.suggestion.startswith("pause"):
             reason = "; ".join(card.evidence)
-            event = kinds.AnnotatorChanged(id=found.annotator_id, work="paused", reason=reason)
+            event = kinds.AnnotatorChanged(id=lease.annotator_id, work="paused", reason=reason)
             self.log.append(connection, self.store.clock.now(), "system", event)
 
     def give_back(self, annotator: Annotator, assignment: str, reason: str = "") -> dict[str, Any]:
@@ -353,11 +353,11 @@ class AnnotatorPages:
 
         def change(connection: Connection) -> dict[str, Any]:
             self._lock_annotator(connection, annotator)
-            found = self._require_own(connection, annotator, assignment, lock=True)
-            if found.state in ("done", "surplus"):
+            lease = self._require_own(connection, annotator, assignment, lock=True)
+            if lease.state in ("done", "surplus"):
                 raise CollectError("lease_lost", "this unit was submitted; it can be changed, but not returned")
-            if found.state in ("leased", "planned"):
-                event = kinds.UnitReturned(assignment=found.id, reason=check_text("reason", reason[:1000]))
+            if lease.state in ("leased", "planned"):
+                event = kinds.UnitReturned(assignment=lease.id, reason=check_text("reason", reason[:1000]))
                 self.log.append(connection, self.store.clock.now(), annotator.id, event)
             return self._find_next_unit(connection, annotator)
 
@@ -368,12 +368,12 @@ class AnnotatorPages:
     def _require_own(
         self, connection: Connection, annotator: Annotator, assignment: str, *, lock: bool = False
     ) -> Lease:
-        found = None if "\0" in assignment else find_lease(connection, assignment, lock=lock)
-        if found is None or found.annotator_id != annotator.id:
+        lease = None if "\0" in assignment else find_lease(connection, assignment, lock=lock)
+        if lease is None or lease.annotator_id != annotator.id:
             raise CollectError("unit_unknown", "there is no such unit among yours; load the page again")
-        if found.state in ("returned", "revoked"):
+        if lease.state in ("returned", "revoked"):
             raise CollectError("lease_lost", "this unit was given to somebody else; load the page again for the next")
-        return found
+        return lease
 
     def _answer_texts(self, connection: Connection, assignment: str) -> dict[str, str]:
         rows = connection.execute(
@@ -387,13 +387,13 @@ class AnnotatorPages:
         )
         return {row.cell_id: _Version(row.revision, row.writer) for row in rows}
 
-    def _list_missing(self, connection: Connection, found: Lease, annotator: Annotator) -> list[dict[str, str]]:
-        texts = self._answer_texts(connection, found.id)
+    def _list_missing(self, connection: Connection, lease: Lease, annotator: Annotator) -> list[dict[str, str]]:
+        texts = self._answer_texts(connection, lease.id)
         missing = []
         if self.protocol.of_scope("annotator"):
             names = self._missing_of_form(read_extra(connection, annotator.id))
             missing += [{"cell": FORM, "widget": name} for name in names]
-        for cell in self.log.show_unit(connection, found.unit_id).cells.values():
+        for cell in self.log.show_unit(connection, lease.unit_id).cells.values():
             answer = read_answer(self.protocol, cell.scope, texts.get(cell.id, "{}"))
             names = missing_widgets(self.protocol, cell.scope, answer)
             missing += [{"cell": cell.id, "widget": name} for name in names]
@@ -402,23 +402,23 @@ class AnnotatorPages:
     def _missing_of_form(self, extra: Extra) -> list[str]:
         return missing_widgets(self.protocol, "annotator", read_values(self.protocol, "annotator", extra.form or {}))
 
-    def _view_unit(self, connection: Connection, found: Lease, annotator: Annotator) -> dict[str, Any]:
+    def _view_unit(self, connection: Connection, lease: Lease, annotator: Annotator) -> dict[str, Any]:
         """Return a unit as the page gets it: opaque ids and slots, nothing that tells a system or an item."""
-        shown = self.log.show_unit(connection, found.unit_id)
-        slots = decode(found.slots)
+        shown_unit = self.log.show_unit(connection, lease.unit_id)
+        slots = decode(lease.slots)
         names = slot_names(len(slots))
-        answers = {cell: decode(text) for cell, text in self._answer_texts(connection, found.id).items()}
+        answers = {cell: decode(text) for cell, text in self._answer_texts(connection, lease.id).items()}
         unit: dict[str, Any] = {
-            "assignment": found.id,
-            "number": found.position,
+            "assignment": lease.id,
+            "number": lease.position,
             "of": self._read_progress(connection, annotator.id)["total"],
-            "rows": [_wire_row(row, slots, names) for row in shown.rows],
+            "rows": [_wire_row(row, slots, names) for row in shown_unit.rows],
             "answers": answers,
-            "revisions": {cell: v.revision for cell, v in self._read_versions(connection, found.id).items()},
-            "submitted": found.state in ("done", "surplus"),
+            "revisions": {cell: v.revision for cell, v in self._read_versions(connection, lease.id).items()},
+            "submitted": lease.state in ("done", "surplus"),
         }
-        if shown.document_cell:
-            unit["document_cell"] = shown.document_cell
+        if shown_unit.document_cell:
+            unit["document_cell"] = shown_unit.document_cell
         if self.protocol.of_scope("annotator"):
             extra = read_extra(connection, annotator.id)
             if extra.form is None or self._missing_of_form(extra):
@@ -429,9 +429,9 @@ class AnnotatorPages:
     def _read_progress(self, connection: Connection, annotator: str) -> dict[str, Any]:
         """Return how many units are done and expected, and how many seconds they will take; costs the same always."""
         row = connection.execute(sql(_PROGRESS), {"id": annotator}).one()
-        left = max(0, (row.wanted or 0) - (row.done or 0))
+        remaining = max(0, (row.wanted or 0) - (row.done or 0))
         open_units = max(0, (row.units or 0) - row.n_done)
-        share = open_units if row.kind == "model" else min(-(-left // (row.active or 1)), open_units)
+        share = open_units if row.kind == "model" else min(-(-remaining // (row.active or 1)), open_units)
         pace = row.active_ms / 1000 / row.n_done if row.n_done else self._guessed_pace
         return {"done": row.n_done, "total": row.n_done + share, "seconds_left": round(share * pace)}
 
@@ -442,9 +442,9 @@ class AnnotatorPages:
         return expected_seconds(int(row.cells or 1), int(row.chars or 0))
 
 
-def _may_take(connection: Connection, found: Lease, person: Any) -> bool:
+def _may_take(connection: Connection, lease: Lease, person: Any) -> bool:
     """Return whether an expired unit may be taken again; excluded annotators' judgments are none of the k it needs."""
-    return bool(person.counts) and queue.has_room(connection, found.unit_id, found.annotator_id)
+    return bool(person.counts) and queue.has_room(connection, lease.unit_id, lease.annotator_id)
 
 
 def _build_withdrawn_error() -> CollectError:
@@ -454,8 +454,8 @@ def _build_withdrawn_error() -> CollectError:
 def _is_stale(change: AnswerChange, stored: _Version | None) -> bool:
     """Tell whether an answer was changed elsewhere since; a page that wrote last builds on what it wrote itself."""
     revision, writer = (stored.revision, stored.writer) if stored is not None else (0, None)
-    own = writer is not None and writer == change.writer
-    return change.base is not None and change.base != revision and not own
+    is_own = writer is not None and writer == change.writer
+    return change.base is not None and change.base != revision and not is_own
 
 
 def _read_ms(value: Any) -> int:

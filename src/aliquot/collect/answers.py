@@ -154,14 +154,14 @@ def _describe(value: Any) -> str:
     return "a large number" if isinstance(value, int) else f"a {'list' if isinstance(value, list) else 'table'}"
 
 
-def check_answer(protocol: Protocol, shown: ShownUnit, cell_id: str, answer: Any) -> dict[str, Value]:
+def check_answer(protocol: Protocol, shown_unit: ShownUnit, cell_id: str, answer: Any) -> dict[str, Value]:
     """Return the values of an answer to a cell; raise for what the protocol or the unit does not have."""
     if not isinstance(answer, dict):
         raise build_refusal(f"an answer is an object with the widgets' names, found {type(answer).__name__}")
     if cell_id == FORM:
         cell = Cell(FORM, "annotator")
-    elif cell_id in shown.cells:
-        cell = shown.cells[cell_id]
+    elif cell_id in shown_unit.cells:
+        cell = shown_unit.cells[cell_id]
     else:
         raise build_refusal(f"the cell {_describe(cell_id)} is not in this unit; load the unit again")
     widgets = {widget.name: widget for widget in protocol.of_scope(cell.scope)}
@@ -170,7 +170,7 @@ def check_answer(protocol: Protocol, shown: ShownUnit, cell_id: str, answer: Any
         if name not in widgets:
             raise build_refusal(f"the protocol asks nothing called {_describe(name)} here; load the page again")
         if value is not None:
-            values[name] = _check_value(widgets[name], value, shown, cell)
+            values[name] = _check_value(widgets[name], value, shown_unit, cell)
     return values
 
 
@@ -198,13 +198,13 @@ def _is_complete(widget: Widget, value: Value | None) -> bool:
     return True
 
 
-def _check_value(widget: Widget, value: Any, shown: ShownUnit, cell: Cell) -> Value:
+def _check_value(widget: Widget, value: Any, shown_unit: ShownUnit, cell: Cell) -> Value:
     if isinstance(widget, Score):
         return _check_score(widget, value)
     if isinstance(widget, Spans):
-        return _check_spans(widget, value, shown, cell)
+        return _check_spans(widget, value, shown_unit, cell)
     if isinstance(widget, Choice):
-        return _check_choice(widget, value, slot_names(len(shown.systems)))
+        return _check_choice(widget, value, slot_names(len(shown_unit.systems)))
     if isinstance(widget, Text):
         return WrittenText(check_text(widget.name, value))
     return _check_form(widget, value)
@@ -245,11 +245,11 @@ def text_digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _check_spans(widget: Spans, value: Any, shown: ShownUnit, cell: Cell) -> MarkedSpans:
+def _check_spans(widget: Spans, value: Any, shown_unit: ShownUnit, cell: Cell) -> MarkedSpans:
     if not isinstance(value, list) or len(value) > MAX_SPANS:
         raise build_refusal(f"{widget.name}: expected a list of at most {MAX_SPANS} spans")
-    texts = {"output": shown.output(cell).text}
-    source = shown.row(cell).source
+    texts = {"output": shown_unit.output(cell).text}
+    source = shown_unit.row(cell).source
     if widget.on_source and source is not None:
         texts["source"] = source.text
     severities = {severity.name for severity in widget.severities}

@@ -29,13 +29,13 @@ class StaticFile:
 @functools.cache
 def static_files() -> Mapping[str, StaticFile]:
     """Return all files of the page by name, in memory."""
-    found = {}
+    files = {}
     for entry in sorted((resources.files("aliquot.collect") / "static").iterdir(), key=lambda entry: entry.name):
         ending = entry.name.rpartition(".")[2]
         if ending in MEDIA_TYPES:
             plain = entry.read_bytes()
-            found[entry.name] = StaticFile(plain, gzip.compress(plain, 9, mtime=0), MEDIA_TYPES[ending])
-    return found
+            files[entry.name] = StaticFile(plain, gzip.compress(plain, 9, mtime=0), MEDIA_TYPES[ending])
+    return files
 
 
 @functools.cache
@@ -107,9 +107,9 @@ def words_page(title: str, message: str, locale: str = "en") -> str:
     return _render_template("words.html", locale, title=title, message=message)
 
 
-def organiser_page(view: Mapping[str, Any], *, base: str, csrf: str, done: str = "") -> str:
+def organiser_page(view: Mapping[str, Any], *, base: str, csrf: str, outcome: str = "") -> str:
     """Return the organiser's page; `done` says what the last action did."""
-    return _render_template("organiser.html", "en", view=view, base=base, csrf=csrf, done=done)
+    return _render_template("organiser.html", "en", view=view, base=base, csrf=csrf, done=outcome)
 
 
 def as_json(value: Any) -> bytes:

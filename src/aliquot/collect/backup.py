@@ -44,10 +44,10 @@ def backup(campaign: Campaign, path: str | Path) -> int:
 
 
 def _build_copy_error(campaign: Campaign, target: Path, error: sqlite3.Error | DBAPIError) -> AliquotError:
-    said = str(getattr(error, "orig", error)).splitlines()[0]
+    reason = str(getattr(error, "orig", error)).splitlines()[0]
     if is_damage(error):
-        return build_damage_error(campaign.store.place, said)
-    return OutputError(f"{target}: cannot be written ({said}); free space or choose another -o; nothing was changed")
+        return build_damage_error(campaign.store.place, reason)
+    return OutputError(f"{target}: cannot be written ({reason}); free space or choose another -o; nothing was changed")
 
 
 def _copy_tables(campaign: Campaign, target: Path) -> None:

@@ -13,12 +13,12 @@ Answers = dict[str, dict[str, Any]]
 
 def answer_unit(unit: Unit, protocol: Mapping[str, Any], rng: random.Random) -> Answers:
     """Return an answer to every question of a unit, as {cell: {widget: value}}."""
-    found: Answers = {}
+    answers: Answers = {}
     for cell, scope, slots, output in _list_cells(unit):
         widgets = [widget for widget in protocol["widgets"] if widget["scope"] == scope]
         if widgets:
-            found[cell] = {widget["name"]: _draw_value(widget, slots, output, rng) for widget in widgets}
-    return found
+            answers[cell] = {widget["name"]: _draw_value(widget, slots, output, rng) for widget in widgets}
+    return answers
 
 
 def changes(answers: Answers, rng: random.Random) -> list[dict[str, Any]]:

@@ -154,8 +154,8 @@ class Campaign:
                 "back, or make new links: aliquot collect links CAMPAIGN --new"
             )
         shared = make_token(secret, self.facts.id, CROWD, int(meta.get("crowd_number", "1")))
-        own = {name: f"{base}/{crowd.page_route(name)}/{token}" for name, token in tokens.items()}
-        return Links(f"{base}/o/{organiser}", own, crowd.shared_links(f"{base}/c/{shared}"))
+        urls = {name: f"{base}/{crowd.page_route(name)}/{token}" for name, token in tokens.items()}
+        return Links(f"{base}/o/{organiser}", urls, crowd.shared_links(f"{base}/c/{shared}"))
 
     def _renew_links(self) -> None:
         secret = new_secret(self.inputs.key_file)

@@ -33,20 +33,20 @@ def damage_text(text: str, donor: str, rng: np.random.Generator) -> str | None:
     >>> damage_text("The cat sat on the mat today.", "Prices rose again in the third quarter.", rng)
     'The cat again in the mat today.'
     """
-    words, other = word_spans(text), word_spans(donor)
-    n = min(_run_length(len(words)), len(other))
+    words, donor_words = word_spans(text), word_spans(donor)
+    n = min(_run_length(len(words)), len(donor_words))
     if n == 0:
         return None
     margin = 1 if len(words) >= n + 2 else 0
-    at = int(rng.integers(margin, len(words) - n - margin + 1))
-    there = int(rng.integers(0, len(other) - n + 1))
-    piece = donor[other[there][0] : other[there + n - 1][1]]
-    result = text[: words[at][0]] + piece + text[words[at + n - 1][1] :]
+    start = int(rng.integers(margin, len(words) - n - margin + 1))
+    donor_start = int(rng.integers(0, len(donor_words) - n + 1))
+    piece = donor[donor_words[donor_start][0] : donor_words[donor_start + n - 1][1]]
+    result = text[: words[start][0]] + piece + text[words[start + n - 1][1] :]
     return result if result != text else None
 
 
 def _run_length(words: int) -> int:
-    return next((n for most, n in _RUN if words <= most), words // 4) if words else 0
+    return next((n for limit, n in _RUN if words <= limit), words // 4) if words else 0
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def annotator_cards(judgments: Judgments, *, floor: Mapping[str, float] | None =
         floor: the fewest seconds that reading a page takes, by page.
     """
     table = _add_columns(judgments.table)
-    own = table.filter(pl.col("control").is_null() & ~pl.col("repeat"))
-    severity = _compute_severity(own)
+    usual = table.filter(pl.col("control").is_null() & ~pl.col("repeat"))
+    severity = _compute_severity(usual)
     names = sorted(table["annotator"].drop_nulls().unique().to_list())
     return tuple(_make_card(table.filter(pl.col("annotator") == name), name, severity, floor or {}) for name in names)
 
@@ -104,17 +104,17 @@ def _add_columns(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(again.alias("repeat"), pl.when(control != "false").then(control).alias("control"))
 
 
-def _compute_severity(own: pl.DataFrame) -> dict[str, float]:
+def _compute_severity(usual: pl.DataFrame) -> dict[str, float]:
     """Each annotator's mean deviation from the mean of the others on the same system and criterion."""
-    totals = own.group_by("system", "criterion").agg(
+    totals = usual.group_by("system", "criterion").agg(
         pl.col("value").sum().alias("sum"), pl.col("value").count().alias("n")
     )
-    mine = own.group_by("annotator", "system", "criterion").agg(
+    mine = usual.group_by("annotator", "system", "criterion").agg(
         pl.col("value").sum().alias("mine"), pl.col("value").count().alias("k")
     )
     joined = mine.join(totals, on=["system", "criterion"], nulls_equal=True).filter(pl.col("n") > pl.col("k"))
-    others = (pl.col("sum") - pl.col("mine")) / (pl.col("n") - pl.col("k"))
-    gaps = joined.with_columns((pl.col("mine") - pl.col("k") * others).alias("gap"))
+    mean_of_others = (pl.col("sum") - pl.col("mine")) / (pl.col("n") - pl.col("k"))
+    gaps = joined.with_columns((pl.col("mine") - pl.col("k") * mean_of_others).alias("gap"))
     rows = gaps.group_by("annotator").agg(pl.col("gap").sum() / pl.col("k").sum()).iter_rows()
     return {name: float(gap) for name, gap in rows if gap is not None}
 
@@ -122,7 +122,7 @@ def _compute_severity(own: pl.DataFrame) -> dict[str, float]:
 def _make_card(
     rows: pl.DataFrame, name: str, severity: Mapping[str, float], floor: Mapping[str, float]
 ) -> AnnotatorCard:
-    own = rows.filter(pl.col("control").is_null() & ~pl.col("repeat"))
+    usual = rows.filter(pl.col("control").is_null() & ~pl.col("repeat"))
     pages = rows.drop_nulls("page").group_by("page").agg(pl.col("seconds").sum())
     original, copies = _damaged_pairs(rows)
     p = float(wilcoxon_p(np.column_stack([original, copies]))[0, 1]) if len(original) >= MIN_PAIRS else np.nan
@@ -131,12 +131,12 @@ def _make_card(
     )
     passed = gold.select(((pl.col("value") - pl.col("expected")).abs() <= 1e-9).mean()).item() if gold.height else None
     again = _repeat_differences(rows)
-    values = own["value"].drop_nulls()
+    values = usual["value"].drop_nulls()
     fast = [seconds < floor[page] for page, seconds in pages.iter_rows() if page in floor and seconds is not None]
-    most = float(values.value_counts()["count"].to_numpy().max()) if len(values) >= MIN_VALUES else np.nan
+    mode_count = float(values.value_counts()["count"].to_numpy().max()) if len(values) >= MIN_VALUES else np.nan
     card = AnnotatorCard(
         name,
-        own.height,
+        usual.height,
         pages.height,
         _number_or_nan(pages["seconds"].median()),
         severity.get(name, np.nan),
@@ -147,9 +147,9 @@ def _make_card(
         _number_or_nan(passed),
         len(again),
         _mean_or_nan(again),
-        most / max(1, len(values)),
+        mode_count / max(1, len(values)),
         _mean_or_nan(np.array(fast)),
-        _spans_per_output(own),
+        _spans_per_output(usual),
         rows.filter(pl.col("marked").is_not_null() & pl.col("control").is_null()).height,
         "",
         (),
@@ -161,27 +161,28 @@ def _damaged_pairs(rows: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """Scores of originals and of their damaged copies, where the annotator judged both."""
     planted = rows.filter(pl.col("control").is_not_null() & pl.col("expected").is_null())
     plain = rows.filter(pl.col("control").is_null()).group_by(_CELL).agg(pl.col("value").mean().alias("_plain"))
-    both = planted.join(plain, on=list(_CELL), nulls_equal=True).drop_nulls(["value", "_plain"])
-    return both["_plain"].to_numpy(), both["value"].to_numpy()
+    joined = planted.join(plain, on=list(_CELL), nulls_equal=True).drop_nulls(["value", "_plain"])
+    return joined["_plain"].to_numpy(), joined["value"].to_numpy()
 
 
 def _repeat_differences(rows: pl.DataFrame) -> np.ndarray:
     first = rows.filter(~pl.col("repeat") & pl.col("control").is_null())
     first = first.group_by(_CELL).agg(pl.col("value").first().alias("_first"))
-    both = rows.filter("repeat").join(first, on=list(_CELL), nulls_equal=True).drop_nulls(["value", "_first"])
-    differences: np.ndarray = np.abs(both["value"].to_numpy() - both["_first"].to_numpy())
+    joined = rows.filter("repeat").join(first, on=list(_CELL), nulls_equal=True).drop_nulls(["value", "_first"])
+    differences: np.ndarray = np.abs(joined["value"].to_numpy() - joined["_first"].to_numpy())
     return differences
 
 
-def _spans_per_output(own: pl.DataFrame) -> float:
-    outputs = own.select("item", "system").unique().height
+def _spans_per_output(usual: pl.DataFrame) -> float:
+    outputs = usual.select("item", "system").unique().height
     if not outputs:
         return float("nan")
-    if own["error"].is_not_null().any():
-        return own.filter(pl.col("error").is_not_null() & (pl.col("value") != 0)).height / outputs
-    if own["spans"].is_not_null().any():
+    if usual["error"].is_not_null().any():
+        return usual.filter(pl.col("error").is_not_null() & (pl.col("value") != 0)).height / outputs
+    if usual["spans"].is_not_null().any():
         return (
-            float(own.select(pl.col("spans").str.json_decode(pl.List(pl.Struct({}))).list.len().sum()).item()) / outputs
+            float(usual.select(pl.col("spans").str.json_decode(pl.List(pl.Struct({}))).list.len().sum()).item())
+            / outputs
         )
     return float("nan")
 
@@ -200,8 +201,8 @@ def _with_suggestion(card: AnnotatorCard) -> AnnotatorCard:
     if card.too_fast > 0.2:
         slight.append(f"{card.too_fast:.0%} of the pages were answered faster than they can be read")
     if not grave and not slight:
-        known = card.damaged + card.gold + card.repeats > 0 or card.judgments >= MIN_VALUES
-        text = "nothing to do" if known else "too little is known yet"
+        is_known = card.damaged + card.gold + card.repeats > 0 or card.judgments >= MIN_VALUES
+        text = "nothing to do" if is_known else "too little is known yet"
         return _replace_suggestion(card, text, ())
     action = "pause, and look at the answers" if grave else "look at some answers"
     return _replace_suggestion(card, action, tuple(grave + slight))

@@ -95,23 +95,23 @@ class GuardedConnection(H11Protocol):
     def _update_deadline(self) -> None:
         self._set_deadline(self.conn.their_state in (h11.IDLE, h11.SEND_BODY))
 
-    def _set_deadline(self, wanted: bool) -> None:
+    def _set_deadline(self, is_limited: bool) -> None:
         """Start the time limit unless it runs already, or end it."""
-        if not wanted and self.deadline is not None:
+        if not is_limited and self.deadline is not None:
             self.deadline.cancel()
             self.deadline = None
-        elif wanted and self.deadline is None:
+        elif is_limited and self.deadline is None:
             self.deadline = self.loop.call_later(MAX_REQUEST_SECONDS, self.transport.abort)
 
     def _make_room(self) -> bool:
         """Hang up on who waits for nothing of ours: of the address with the most, never answered ones first."""
-        connections = [other for other in self.connections if isinstance(other, GuardedConnection)]
-        held = Counter(other.client and other.client[0] for other in connections)
-        others = [other for other in connections if other.is_waiting and other is not self]
-        if others:
+        connections = [connection for connection in self.connections if isinstance(connection, GuardedConnection)]
+        by_client = Counter(connection.client and connection.client[0] for connection in connections)
+        idle = [connection for connection in connections if connection.is_waiting and connection is not self]
+        if idle:
             first = min(
-                others, key=lambda it: (-held[it.client and it.client[0]], it.current_cycle is not None, it.since)
+                idle, key=lambda it: (-by_client[it.client and it.client[0]], it.current_cycle is not None, it.since)
             )
             self.connections.discard(first)
             first.transport.abort()
-        return bool(others)
+        return bool(idle)

@@ -38,10 +38,10 @@ OPEN = "open"
 def create_file(path: Path, inputs: NewCampaign) -> None:
     """Make a campaign's file and its key, both or neither."""
     key = Path(f"{path}.key")
-    for there in (path, key):
-        if there.exists():
+    for existing in (path, key):
+        if existing.exists():
             raise OptionError(
-                f"{there}: exists already, and judgments are not overwritten; name another file, or delete it"
+                f"{existing}: exists already, and judgments are not overwritten; name another file, or delete it"
             )
     secret: bytes | None = None
     try:
@@ -199,14 +199,14 @@ def add_annotators(
 ) -> list[str]:
     """Add annotators (or automatic judges: kind `model`), each with a random place to begin at; return their ids."""
     one_at_a_time(connection, NUMBERING)
-    taken = {row.name for row in connection.execute(sql("SELECT name FROM annotators"))}
-    twice = next((name for name in names if name in taken), None)
+    names_in_use = {row.name for row in connection.execute(sql("SELECT name FROM annotators"))}
+    twice = next((name for name in names if name in names_in_use), None)
     if twice is not None:
         raise DataError(f"there is an annotator '{twice}' already; choose another name")
     count = int(connection.execute(sql("SELECT COUNT(*) FROM units")).scalar() or 0)
-    rng = np.random.default_rng([seed, len(taken)])
+    rng = np.random.default_rng([seed, len(names_in_use)])
     ids = []
-    for number, name in enumerate(names, start=len(taken) + 1):
+    for number, name in enumerate(names, start=len(names_in_use) + 1):
         identity = f"a{number}"  # never leaves the server
         event = kinds.AnnotatorAdded(
             id=identity,

@@ -168,14 +168,14 @@ def storage_key(campaign: str, annotator: str) -> str:
     return f"aliquot:worker:{campaign}:{annotator}"
 
 
-def code_for(secret: bytes, outcome: Outcome, annotator: str, given: Mapping[str, str] | None = None) -> str:
+def code_for(secret: bytes, outcome: Outcome, annotator: str, study_codes: Mapping[str, str] | None = None) -> str:
     """The code a worker leaves with: the study's own where the protocol names it, else one nobody can guess.
 
     >>> code_for(b"key", "completed", "link:7", {"completed": "C1234"})
     'C1234'
     """
-    if given and given.get(outcome):
-        return given[outcome]
+    if study_codes and study_codes.get(outcome):
+        return study_codes[outcome]
     digest = hmac.new(secret, f"{outcome}|{annotator}".encode(), hashlib.sha256).digest()
     return "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:10])
 

@@ -87,15 +87,15 @@ class Log:
 
     def show_unit(self, connection: Connection, unit: int) -> ShownUnit:
         """Return a unit as it is shown; units never change, so that those in work are kept in memory."""
-        shown = self._units.get(unit)
-        if shown is None:
+        shown_unit = self._units.get(unit)
+        if shown_unit is None:
             row = connection.execute(
                 sql("SELECT systems, document, payload FROM units WHERE id = :id"), {"id": unit}
             ).one()
             if len(self._units) >= MAX_CACHED_UNITS:
                 self._units.clear()
-            shown = self._units[unit] = ShownUnit.read(row.systems, row.document, row.payload)
-        return shown
+            shown_unit = self._units[unit] = ShownUnit.read(row.systems, row.document, row.payload)
+        return shown_unit
 
 
 @dataclass(frozen=True)
@@ -396,23 +396,23 @@ def _insert_judgments(
     only: str | None = None,
 ) -> None:
     """Add the judgments and choices of a submitted unit, or of one of its cells."""
-    shown = log.show_unit(connection, lease.unit_id)
+    shown_unit = log.show_unit(connection, lease.unit_id)
     query = sql(
         "SELECT cell_id, answer, active_ms, saved_at, guidelines_version FROM answers WHERE assignment_id = :id"
     )
     answers = {
         row.cell_id: TimedAnswer(
-            read_answer(log.protocol, shown.cells[row.cell_id].scope, row.answer),
+            read_answer(log.protocol, shown_unit.cells[row.cell_id].scope, row.answer),
             row.active_ms / 1000,
             row.saved_at,
             row.guidelines_version,
         )
         for row in connection.execute(query, {"id": lease.id}).all()
-        if row.cell_id in shown.cells and only in (None, row.cell_id)
+        if row.cell_id in shown_unit.cells and only in (None, row.cell_id)
     }
     # a surplus judgment stays one when its annotator is included again
     marked = "surplus" if lease.state == "surplus" else people.judgment_mark(annotator)
-    unit = SubmittedUnit(lease.id, annotator.name, shown, decode(lease.slots), order, marked)
+    unit = SubmittedUnit(lease.id, annotator.name, shown_unit, decode(lease.slots), order, marked)
     judgments, choices = derive_rows(log.protocol, unit, answers, _read_controls(connection, lease.unit_id))
     insert_rows(connection, "judgments", judgments)
     insert_rows(connection, "choices", choices)

@@ -136,18 +136,18 @@ def write_for(
     rows = [texts.show_unit(unit) for unit in units]
     plan = _Plan(protocol, rows, units, lists, (pair[0], pair[1]), per_output, seed)
     _require_writable(tool, plan)
-    most = sum(len(unit.rows) * len(unit.systems) + 1 for unit in units) * per_output
-    key = _Key(most, seed)
+    max_ids = sum(len(unit.rows) * len(unit.systems) + 1 for unit in units) * per_output
+    key = _Key(max_ids, seed)
     files = {f"{tool}/{name}": content for name, content in TOOLS[tool](plan, key).items()}
     return files | {KEY: key.content()}
 
 
 def _require_writable(tool: str, plan: _Plan) -> None:
     protocol = plan.protocol
-    asked = protocol.of_scope("output")
-    judged = [widget for widget in asked if isinstance(widget, Score | Spans)]
-    others = [widget for widget in protocol.widgets if not isinstance(widget, Score | Spans)]
-    if not judged or any(widget.required for widget in others) or len(judged) < len(plan.scores) + bool(plan.spans):
+    of_outputs = protocol.of_scope("output")
+    judged = [widget for widget in of_outputs if isinstance(widget, Score | Spans)]
+    further = [widget for widget in protocol.widgets if not isinstance(widget, Score | Spans)]
+    if not judged or any(widget.required for widget in further) or len(judged) < len(plan.scores) + bool(plan.spans):
         raise OptionError(
             f"`tool` {tool}: the protocol '{protocol.name}' asks for more than scores and error spans of "
             "outputs; take da, sqm, esa, esa-ai, mqm or likert, or `aliquot collect new`"
@@ -173,9 +173,9 @@ def _encode_json(value: Any) -> bytes:
     return (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def _join_context(rows: Sequence[ShownRow], at: int, *, after: bool = False) -> tuple[str, str]:
+def _join_context(rows: Sequence[ShownRow], number: int, *, after: bool = False) -> tuple[str, str]:
     """Return the sources and the outputs that stand next to a row on one side, and are not judged."""
-    near = rows[at + 1 :] if after else rows[:at]
+    near = rows[number + 1 :] if after else rows[:number]
     grey = [row for row in near if row.context]
     sources = [row.source.text for row in grey if row.source is not None]
     return "\n".join(sources), "\n".join(row.outputs[0].text for row in grey)
@@ -184,7 +184,7 @@ def _join_context(rows: Sequence[ShownRow], at: int, *, after: bool = False) -> 
 def _texts_beside(row: ShownRow) -> dict[str, str]:
     """Return the texts that stand beside the outputs: source, reference."""
     texts = {"source": row.source, "reference": row.reference}
-    return {name: shown.text for name, shown in texts.items() if shown is not None}
+    return {name: text.text for name, text in texts.items() if text is not None}
 
 
 # -- Pearmut and Appraise: a list for each annotator ----------------------------------------------------------------
@@ -231,10 +231,10 @@ def _build_pearmut_item(row: ShownRow, unit: Unit, slots: Sequence[int], key: _K
     name = f"r{key.fresh():06d}"
     texts = {name[:3]: text for name, text in _texts_beside(row).items()}  # src, ref
     outputs, suggested = {}, {}
-    for place, at in enumerate(slots):
+    for place, column in enumerate(slots):
         alias = f"output{chr(ord('A') + place)}" if place < 26 else f"output{place}"
-        key.add(f"{name}:{alias}", row.item, unit.systems[at])
-        output = row.outputs[at]
+        key.add(f"{name}:{alias}", row.item, unit.systems[column])
+        output = row.outputs[column]
         outputs[alias] = output.text
         if output.prefilled is not None:
             suggested[alias] = [
@@ -277,12 +277,12 @@ def _build_appraise_items(plan: _Plan, number: int, key: _Key) -> Iterator[dict[
     """Yield the segments of a unit; Appraise wants one target id in a document, and whole numbers as item ids."""
     unit, rows = plan.units[number], plan.rows[number]
     document = f"d{key.fresh():06d}"
-    for at, row in enumerate(rows):
+    for position, row in enumerate(rows):
         if row.context:
             continue
         item = key.fresh()
         key.add(f"{item}:{document}", row.item, unit.systems[0])
-        left, right = _join_context(rows, at), _join_context(rows, at, after=True)
+        before, right = _join_context(rows, position), _join_context(rows, position, after=True)
         marks = [{"start_i": s.start, "end_i": s.end, "severity": s.severity} for s in row.outputs[0].prefilled or ()]
         yield {
             "_item": "",
@@ -295,8 +295,8 @@ def _build_appraise_items(plan: _Plan, number: int, key: _Key) -> Iterator[dict[
             "isCompleteDocument": False,
             "sourceText": _texts_beside(row).get("source", ""),
             "targetText": row.outputs[0].text,
-            "sourceContextLeft": left[0],
-            "targetContextLeft": left[1],
+            "sourceContextLeft": before[0],
+            "targetContextLeft": before[1],
             "sourceContextRight": right[0],
             "targetContextRight": right[1],
         }
@@ -308,13 +308,13 @@ def _build_appraise_items(plan: _Plan, number: int, key: _Key) -> Iterator[dict[
 def _list_outputs(plan: _Plan, key: _Key) -> Iterator[tuple[dict[str, str], list[MarkedSpan]]]:
     """Yield each output to judge with its texts, and the spans it begins with."""
     for unit, rows in zip(plan.units, plan.rows, strict=True):
-        for at, row in enumerate(rows):
+        for number, row in enumerate(rows):
             if row.context:
                 continue
             cell = key.add(f"c{key.fresh():06d}", row.item, unit.systems[0])
             (source_before, before), (source_after, after) = (
-                _join_context(rows, at),
-                _join_context(rows, at, after=True),
+                _join_context(rows, number),
+                _join_context(rows, number, after=True),
             )
             near = {
                 "source_before": source_before,
@@ -340,13 +340,13 @@ def _write_label_studio(plan: _Plan, key: _Key) -> Files:
     for data, suggested in _list_outputs(plan, key):
         regions = [
             {
-                "id": f"s{at}",
+                "id": f"s{number}",
                 "from_name": "errors",
                 "to_name": "output",
                 "type": "labels",
                 "value": {"start": s.start, "end": s.end, "text": s.quote, "labels": [s.severity]},
             }
-            for at, s in enumerate(suggested)
+            for number, s in enumerate(suggested)
         ]
         predictions = {"predictions": [{"model_version": "suggested", "result": regions}]} if regions else {}
         tasks.append({"data": data, **predictions})
@@ -389,7 +389,7 @@ def _write_potato(plan: _Plan, key: _Key) -> Files:
     lines = [
         json.dumps({"id": data.pop(CELL), **data}, ensure_ascii=False) for data, _ in _list_outputs(plan, key)
     ]  # Potato 2 has no spans to begin with
-    shown = [
+    fields = [
         {"key": field, "type": "text", "label": title} | ({"span_target": True} if field == "output" else {})
         for field, title in _list_shown_fields(plan)
     ]
@@ -404,7 +404,7 @@ def _write_potato(plan: _Plan, key: _Key) -> Files:
         "max_annotations_per_item": plan.per_output,
         "assignment_strategy": "random",
         "user_config": {"allow_all_users": False, "users": list(plan.lists)},
-        "instance_display": {"fields": shown},
+        "instance_display": {"fields": fields},
         "annotation_schemes": list(_list_potato_schemes(plan)),
     }
     # JSON is YAML, and needs no library to be written correctly
@@ -412,19 +412,19 @@ def _write_potato(plan: _Plan, key: _Key) -> Files:
 
 
 def _list_potato_schemes(plan: _Plan) -> Iterator[dict[str, Any]]:
-    said = plan.protocol.instructions
+    instructions = plan.protocol.instructions
     if plan.spans is not None and plan.spans.categories:
         yield {
             "annotation_type": "error_span",
             "name": plan.spans.name,
-            "description": said,
+            "description": instructions,
             "show_score": False,
             "error_types": [{"name": n, "subtypes": list(below)} for n, below in plan.spans.categories.items()],
             "severities": [{"name": s.name, "weight": -s.weight} for s in plan.spans.severities],
         }
     elif plan.spans is not None:
         names = [severity.name for severity in plan.spans.severities]
-        yield {"annotation_type": "span", "name": plan.spans.name, "description": said, "labels": names}
+        yield {"annotation_type": "span", "name": plan.spans.name, "description": instructions, "labels": names}
     for score in plan.scores:
         low, high = (
             score.anchors.get(_format_number(value), _format_number(value)) for value in (score.low, score.high)
@@ -432,7 +432,7 @@ def _list_potato_schemes(plan: _Plan) -> Iterator[dict[str, Any]]:
         for name in _list_questions(score):
             base = {
                 "name": name,
-                "description": said if plan.spans is None else name,
+                "description": instructions if plan.spans is None else name,
                 "min_label": low,
                 "max_label": high,
                 "label_requirement": {"required": score.required},

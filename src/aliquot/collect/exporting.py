@@ -55,8 +55,8 @@ def _mqm_rows(judgments: pl.DataFrame, data: EvalSet, path: Path | str) -> Itera
     outputs = {system: data.outputs[system].to_list() for system in data.systems}
     places = _number_within_documents(documents)
     for error in judgments.iter_rows(named=True):
-        at = row_of[error["item"]]
-        texts = {"source": sources[at] or "", "output": outputs[error["system"]][at] or ""}
+        index = row_of[error["item"]]
+        texts = {"source": sources[index] or "", "output": outputs[error["system"]][index] or ""}
         if error.get("start") is not None:
             side, start, end = error.get("span_in") or "output", error["start"], error["end"]
             text = texts[side]
@@ -64,8 +64,8 @@ def _mqm_rows(judgments: pl.DataFrame, data: EvalSet, path: Path | str) -> Itera
         system, item, annotator = (_format_name(error[role], path) for role in ("system", "item", "annotator"))
         yield (
             system,
-            _format_name(documents[at] or item, path),
-            places[at],
+            _format_name(documents[index] or item, path),
+            places[index],
             item,
             annotator,
             texts["source"],

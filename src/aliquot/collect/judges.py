@@ -25,28 +25,30 @@ def add_unselected(
     log: Log, connection: Connection, evalset: EvalSet, protocol: Protocol, seed: int, now: float
 ) -> None:
     """Add units of all outputs that no unit holds yet; once, however many judges come."""
-    shown = connection.execute(
+    rows = connection.execute(
         sql("SELECT DISTINCT c.item, u.systems FROM cells c JOIN units u ON u.id = c.unit_id WHERE c.item IS NOT NULL")
     )
-    there: dict[ItemId, set[str]] = {}
-    for row in shown:
-        there.setdefault(decode(row.item), set()).update(decode(row.systems))
-    units = cut_unselected_units(evalset, protocol, there, seed)
+    systems_of_item: dict[ItemId, set[str]] = {}
+    for row in rows:
+        systems_of_item.setdefault(decode(row.item), set()).update(decode(row.systems))
+    units = cut_unselected_units(evalset, protocol, systems_of_item, seed)
     if units:
         add_units(log, connection, units, 0, now, KIND)
 
 
-def cut_unselected_units(evalset: EvalSet, protocol: Protocol, there: dict[ItemId, set[str]], seed: int) -> list[Unit]:
+def cut_unselected_units(
+    evalset: EvalSet, protocol: Protocol, systems_of_item: dict[ItemId, set[str]], seed: int
+) -> list[Unit]:
     """Return units of the outputs that are in no unit; where systems stand side by side, of whole items."""
-    rest: dict[ItemId, tuple[str, ...]] = {}
+    remaining: dict[ItemId, tuple[str, ...]] = {}
     for item in evalset.ids:
-        held = there.get(item, set())
-        left = tuple(system for system in evalset.systems if system not in held)
-        if left and not (protocol.side_by_side and held):
-            rest[item] = left
-    if not rest:
+        in_units = systems_of_item.get(item, set())
+        absent = tuple(system for system in evalset.systems if system not in in_units)
+        if absent and not (protocol.side_by_side and in_units):
+            remaining[item] = absent
+    if not remaining:
         return []
-    chosen = Selection(tuple(rest), evalset.n_items, "given", systems=tuple(rest.values()))
+    chosen = Selection(tuple(remaining), evalset.n_items, "given", systems=tuple(remaining.values()))
     try:
         return make_units(evalset, chosen, protocol, seed=seed, skip_missing=True)
     except DataError:

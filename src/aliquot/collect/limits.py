@@ -26,14 +26,14 @@ class RateLimit:
     def take(self, key: str) -> int:
         """Take one call; 0 when it may go ahead, else the whole seconds to wait."""
         now = self._clock()
-        left, since = self._buckets.get(key, (self._burst, now))
-        left = min(self._burst, left + (now - since) * self._per_second)
-        if left < 1:
-            self._buckets[key] = (left, now)
-            return max(1, math.ceil((1 - left) / self._per_second))
+        tokens, since = self._buckets.get(key, (self._burst, now))
+        tokens = min(self._burst, tokens + (now - since) * self._per_second)
+        if tokens < 1:
+            self._buckets[key] = (tokens, now)
+            return max(1, math.ceil((1 - tokens) / self._per_second))
         if len(self._buckets) >= MOST_KEYS:
             self._forget_idle(now)
-        self._buckets[key] = (left - 1, now)
+        self._buckets[key] = (tokens - 1, now)
         return 0
 
     def _forget_idle(self, now: float) -> None:

@@ -35,17 +35,17 @@ def make_fixed_lists(
             lists[who].append(number)
             for system in names:
                 met[who, system] = met.get((who, system), 0) + 1
-    found: dict[str, list[tuple[int, list[int]]]] = {}
+    ordered_lists: dict[str, list[tuple[int, list[int]]]] = {}
     for who, numbers in lists.items():
-        seen: dict[tuple[str, int], int] = {}
-        found[who] = []
-        for at in rng.permutation(len(numbers)).tolist():
-            names = systems[numbers[at]]
-            slots = choose_slot_order(names, seen, f"{seed}/{who}/{numbers[at]}")
-            for slot, shown in enumerate(slots):
-                seen[names[shown], slot] = seen.get((names[shown], slot), 0) + 1
-            found[who].append((numbers[at], slots))
-    return found
+        exposures: dict[tuple[str, int], int] = {}
+        ordered_lists[who] = []
+        for index in rng.permutation(len(numbers)).tolist():
+            names = systems[numbers[index]]
+            slots = choose_slot_order(names, exposures, f"{seed}/{who}/{numbers[index]}")
+            for slot, system_index in enumerate(slots):
+                exposures[names[system_index], slot] = exposures.get((names[system_index], slot), 0) + 1
+            ordered_lists[who].append((numbers[index], slots))
+    return ordered_lists
 
 
 def hash_draw(text: str) -> str:
@@ -53,7 +53,7 @@ def hash_draw(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def choose_slot_order(systems: Sequence[str], seen: Mapping[tuple[str, int], int], salt: str) -> list[int]:
+def choose_slot_order(systems: Sequence[str], exposures: Mapping[tuple[str, int], int], salt: str) -> list[int]:
     """Return the order in which systems are shown: each as often in each place as the others, else at random.
 
     >>> choose_slot_order(["A", "B"], {("A", 0): 1, ("B", 1): 1}, "")
@@ -67,7 +67,7 @@ def choose_slot_order(systems: Sequence[str], seen: Mapping[tuple[str, int], int
         orders = [order[turn:] + order[:turn] for order in shuffled for turn in range(count)]
 
     def cost(order: Sequence[int]) -> int:
-        return sum(seen.get((systems[at], slot), 0) for slot, at in enumerate(order))
+        return sum(exposures.get((systems[index], slot), 0) for slot, index in enumerate(order))
 
     least = min(map(cost, orders))
     return min((order for order in orders if cost(order) == least), key=lambda order: hash_draw(f"{salt}/{order}"))

@@ -65,14 +65,14 @@ class Overview:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values; what is undefined is null."""
-        found: dict[str, Any] = to_plain(vars(self) | {"snapshot": vars(self.snapshot)})
-        return found | {"words": list(self.words)}
+        document: dict[str, Any] = to_plain(vars(self) | {"snapshot": vars(self.snapshot)})
+        return document | {"words": list(self.words)}
 
     @property
     def words(self) -> Sequence[str]:
         """The snapshot in sentences, after what kept it from being newer and what the organiser should do."""
-        known = () if self.snapshot is _UNKNOWN else describe_snapshot(self.snapshot)
-        return (*filter(None, (self.problem, self.notice)), *known)
+        sentences = () if self.snapshot is _UNKNOWN else describe_snapshot(self.snapshot)
+        return (*filter(None, (self.problem, self.notice)), *sentences)
 
 
 _UNKNOWN = Snapshot((), (), 0, 0, False, "", 0.0, 0, 0, 0.0, float("nan"), ())
@@ -95,7 +95,7 @@ def overview(campaign: Campaign, snapshot: Snapshot | None = None, problem: str 
         status = status_of(connection, campaign.facts.title, campaign.protocol.name, now)
         actions = list_audit(connection)
         names = {row.id: row.name for row in connection.execute(sql("SELECT id, name FROM annotators"))}
-    left = float("nan") if status.seconds_left is None else max(0.0, status.seconds_left)
+    seconds_left = float("nan") if status.seconds_left is None else max(0.0, status.seconds_left)
     paid = campaign.protocol.payment.per_unit
     for entry in actions:
         entry["payload"] = decode(entry["payload"])
@@ -108,8 +108,8 @@ def overview(campaign: Campaign, snapshot: Snapshot | None = None, problem: str 
         status.units_done,
         status.units_wanted,
         status.active_seconds,
-        left,
-        _forecast_end(people, left, now),
+        seconds_left,
+        _forecast_end(people, seconds_left, now),
         paid * sum(one.units_done for one in status.annotators if one.kind != "model"),
         paid * max(0, status.units_wanted - status.units_done),
         campaign.protocol.payment.currency,
@@ -121,11 +121,11 @@ def overview(campaign: Campaign, snapshot: Snapshot | None = None, problem: str 
     )
 
 
-def _forecast_end(people: Sequence[Mapping[str, Any]], left: float, now: float) -> float | None:
+def _forecast_end(people: Sequence[Mapping[str, Any]], seconds_left: float, now: float) -> float | None:
     """When the rest is done if everybody who worked in the last hour goes on."""
     able = [p for p in people if p["state"] == "active" and p["kind"] != "model"]
     working = sum(1 for p in able if p["last_seen"] and now - p["last_seen"] < 3600)
-    return now + left / working if working and math.isfinite(left) and left else None
+    return now + seconds_left / working if working and math.isfinite(seconds_left) and seconds_left else None
 
 
 def snapshot_of(campaign: Campaign) -> Snapshot:
@@ -138,9 +138,9 @@ def snapshot_of(campaign: Campaign) -> Snapshot:
     if campaign.inputs.allocation is not None:
         with campaign.store.read() as connection:
             picture = campaign.inputs.allocation.advice(connection).picture
-    taken = take_snapshot(campaign.data, campaign.selection, judgments, picture=picture)
-    cards = annotator_cards(judgments, floor=floors) if floors else taken.annotators
-    return replace(taken, annotators=cards, choices=_count_choices(campaign))
+    snapshot = take_snapshot(campaign.data, campaign.selection, judgments, picture=picture)
+    cards = annotator_cards(judgments, floor=floors) if floors else snapshot.annotators
+    return replace(snapshot, annotators=cards, choices=_count_choices(campaign))
 
 
 def _count_choices(campaign: Campaign) -> int | None:

@@ -75,10 +75,10 @@ def _campaign_actions(state: str) -> tuple[str, ...]:
 
 
 def _system_rows(rows: Sequence[LiveSystem]) -> list[dict[str, Any]]:
-    known = [v for r in rows for v in (r.low, r.high, r.estimate) if math.isfinite(v)]
-    low, high = (min(known), max(known)) if known else (0.0, 1.0)
+    judged = [v for r in rows for v in (r.low, r.high, r.estimate) if math.isfinite(v)]
+    low, high = (min(judged), max(judged)) if judged else (0.0, 1.0)
     place = _compute_scale(low - 0.1 * (high - low), high + 0.1 * (high - low))
-    shown, cluster = [], 1
+    entries, cluster = [], 1
     for row in rows:
         known_row = math.isfinite(row.low) and math.isfinite(row.high)
         always = math.isfinite(row.always_low) and math.isfinite(row.always_high)
@@ -86,7 +86,7 @@ def _system_rows(rows: Sequence[LiveSystem]) -> list[dict[str, Any]]:
         if known_row:
             wide = (place(row.always_low), place(row.always_high)) if always else None
             drawn = {"now": (place(row.low), place(row.high)), "at": place(row.estimate), "always": wide}
-        shown.append(
+        entries.append(
             {
                 "system": row.system,
                 "judged": row.judged,
@@ -101,7 +101,7 @@ def _system_rows(rows: Sequence[LiveSystem]) -> list[dict[str, Any]]:
             }
         )
         cluster = row.cluster or cluster
-    return shown
+    return entries
 
 
 def _compute_scale(low: float, high: float) -> Callable[[float], float]:
@@ -130,8 +130,8 @@ def _build_cards(now: Overview) -> list[dict[str, Any]]:
 
 
 def _build_card(person: Mapping[str, Any], card: AnnotatorCard | None) -> dict[str, Any]:
-    done, seconds = person["n_done"], person["active_ms"] / 1000
-    numbers = [("Units", str(done)), ("Seconds a unit", f"{seconds / done:.0f}" if done and seconds else "–")]
+    n_done, seconds = person["n_done"], person["active_ms"] / 1000
+    numbers = [("Units", str(n_done)), ("Seconds a unit", f"{seconds / n_done:.0f}" if n_done and seconds else "–")]
     if card is not None:
         named = (
             ("Severity", card.severity, f"{card.severity:+.2f}"),

@@ -80,7 +80,7 @@ class _OrganiserSite:
             page_values(now),
             base=f"/o/{token}",
             csrf=self._csrf_of(token),
-            done=request.query_params.get("done", "")[:500],
+            outcome=request.query_params.get("done", "")[:500],
         )
         return Response(text, media_type="text/html", headers=_build_headers())
 
@@ -133,7 +133,7 @@ class _OrganiserSite:
         except CollectError as error:
             return self.refuse(request, error)
         try:
-            done = await self.in_thread(
+            outcome = await self.in_thread(
                 functools.partial(
                     act,
                     self.campaign,
@@ -145,10 +145,10 @@ class _OrganiserSite:
             )
         except StorageError as error:
             log_fault(request, error)
-            done = "not done: the database cannot be read or written now; the server's log says why"
+            outcome = "not done: the database cannot be read or written now; the server's log says why"
         except AliquotError as error:
-            done = f"not done: {error}"
-        return RedirectResponse(f"/o/{token}?{urlencode({'done': done})}", 303, headers=_build_headers())
+            outcome = f"not done: {error}"
+        return RedirectResponse(f"/o/{token}?{urlencode({'done': outcome})}", 303, headers=_build_headers())
 
     def _csrf_of(self, token: str) -> str:
         return csrf_token(self.campaign.facts.id.encode(), token)
@@ -164,8 +164,8 @@ async def _read_form(request: Request) -> dict[str, str]:
         body += part
         if len(body) > _LARGEST_FORM:
             raise CollectError("bad_request", "the form is too large")
-    found = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20)
-    return {name: values[-1] for name, values in found.items()}
+    fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20)
+    return {name: values[-1] for name, values in fields.items()}
 
 
 def log_fault(request: Request, error: Exception) -> None:

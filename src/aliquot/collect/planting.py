@@ -90,7 +90,7 @@ def _copy_cell(
     log: Log, connection: Connection, annotator: str, rng: np.random.Generator, *, damage: bool
 ) -> _Planted | None:
     """A cell of the annotator's own finished work, as it was or damaged, with its neighbours as context."""
-    done = (
+    finished = (
         connection.execute(
             sql(
                 "SELECT a.unit_id FROM assignments a JOIN units u ON u.id = a.unit_id WHERE a.annotator_id = :id AND "
@@ -101,36 +101,40 @@ def _copy_cell(
         .scalars()
         .all()[_GAP - 1 :]
     )
-    if not done:
+    if not finished:
         return None
     used = _list_planted(connection, annotator)
     for _ in range(_TRIES):
-        shown = log.show_unit(connection, int(done[int(rng.integers(len(done)))]))
-        cells = [c for c in shown.cells.values() if c.scope == ("output" if damage else c.scope) and c.row is not None]
-        if not cells or (damage and len(shown.systems) > 1):
+        shown_unit = log.show_unit(connection, int(finished[int(rng.integers(len(finished)))]))
+        cells = [
+            c for c in shown_unit.cells.values() if c.scope == ("output" if damage else c.scope) and c.row is not None
+        ]
+        if not cells or (damage and len(shown_unit.systems) > 1):
             return None  # comparisons have no score of one output that damage could lower
         cell = cells[int(rng.integers(len(cells)))]
         if cell.id in used:
             continue
-        made = _plant_copy(shown, cell, rng, log.texts() if damage else None)
+        made = _plant_copy(shown_unit, cell, rng, log.texts() if damage else None)
         if made is not None:
             return made
     return None
 
 
-def _plant_copy(shown: ShownUnit, cell: Cell, rng: np.random.Generator, texts: UnitTexts | None) -> _Planted | None:
-    number, row = cell.row or 0, shown.row(cell)
-    rows = [(near.item, near.item != row.item) for near in shown.rows[max(0, number - 2) : number + 3]]
-    places = [(None, row.cell), *zip(shown.systems, (output.cell for output in row.outputs), strict=True)]
+def _plant_copy(
+    shown_unit: ShownUnit, cell: Cell, rng: np.random.Generator, texts: UnitTexts | None
+) -> _Planted | None:
+    number, row = cell.row or 0, shown_unit.row(cell)
+    rows = [(near.item, near.item != row.item) for near in shown_unit.rows[max(0, number - 2) : number + 3]]
+    places = [(None, row.cell), *zip(shown_unit.systems, (output.cell for output in row.outputs), strict=True)]
     if texts is None:
         cells = [
             UnitCell(secrets.token_urlsafe(9), row.item, system, repeat_of=original)
             for system, original in places
             if original
         ]
-        return _Planted(shown.document, list(shown.systems), rows, cells, {}, cell.id, "repeat")
-    donor = _draw_donor_text(texts, shown.systems[cell.output or 0], row.item, rng)
-    damaged_text = damage_text(shown.output(cell).text, donor, rng)
+        return _Planted(shown_unit.document, list(shown_unit.systems), rows, cells, {}, cell.id, "repeat")
+    donor = _draw_donor_text(texts, shown_unit.systems[cell.output or 0], row.item, rng)
+    damaged_text = damage_text(shown_unit.output(cell).text, donor, rng)
     if damaged_text is None:
         return None
     # The copy is compared with the annotator's own judgment of the same item and system, which `clean` looks up.
@@ -139,15 +143,17 @@ def _plant_copy(shown: ShownUnit, cell: Cell, rng: np.random.Generator, texts: U
         for system, original in places
         if system and original
     ]
-    return _Planted(shown.document, list(shown.systems), rows, cells, {cells[0].id: damaged_text}, cell.id, "damaged")
+    return _Planted(
+        shown_unit.document, list(shown_unit.systems), rows, cells, {cells[0].id: damaged_text}, cell.id, "damaged"
+    )
 
 
 def _draw_donor_text(texts: UnitTexts, system: str, item: ItemId, rng: np.random.Generator) -> str:
     column = texts.outputs[system]
     for _ in range(_TRIES):
-        at = int(rng.integers(len(column)))
-        if at != texts.row_of[item] and column[at]:
-            return str(column[at])
+        row = int(rng.integers(len(column)))
+        if row != texts.row_of[item] and column[row]:
+            return str(column[row])
     return ""
 
 
@@ -156,10 +162,10 @@ def _plant_gold(
 ) -> _Planted | None:
     """An output with a known range that this annotator has not seen."""
     used = _list_planted(connection, annotator)
-    left = [entry for entry in gold if f"{encode(entry.item)}/{entry.system}" not in used]
-    if not left:
+    unused = [entry for entry in gold if f"{encode(entry.item)}/{entry.system}" not in used]
+    if not unused:
         return None
-    entry = left[int(rng.integers(len(left)))]
+    entry = unused[int(rng.integers(len(unused)))]
     if entry.item not in log.texts().row_of:
         return None
     cell = UnitCell(

@@ -233,13 +233,15 @@ class Protocol(_Table, frozen=True, kw_only=True):
 
     def for_page(self) -> dict[str, Any]:
         """Return what the page needs; checks, right answers and the data's columns stay on the server."""
-        shown = {name: getattr(self, name) for name in ("name", "title", "instructions", "unit", "source", "reference")}
+        fields = {
+            name: getattr(self, name) for name in ("name", "title", "instructions", "unit", "source", "reference")
+        }
         widgets: list[dict[str, Any]] = [msgspec.to_builtins(widget) for widget in self.widgets]
         for widget in widgets:
             widget.pop("prefill", None)
             for severity in widget.get("severities", ()):
                 severity.pop("weight", None)
-        return {**shown, "widgets": widgets}
+        return {**fields, "widgets": widgets}
 
 
 # -- reading -------------------------------------------------------------------------------------------------------
@@ -288,8 +290,8 @@ def read_protocol(text: str, where: str) -> Protocol:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r"\(at line (\d+), column \d+\)", str(error))
-        line = f" line {found.group(1)}" if found else ""
+        match = re.search(r"\(at line (\d+), column \d+\)", str(error))
+        line = f" line {match.group(1)}" if match else ""
         what = str(error).split(" (at ")[0]
         raise FormatError(f"{where}{line}: not valid TOML ({what}); correct the line") from None
     except RecursionError:
@@ -324,9 +326,9 @@ def _build_format_error(text: str, where: str, message: str) -> FormatError:
     place = f"{path}: " if path else ""
     if unknown is not None:
         path = f"{path}.{unknown.group(1)}".lstrip(".")
-        known = _list_keys(path)
-        said = str(unknown_name("key", unknown.group(1), known)) if known else f"no key '{unknown.group(1)}'"
-        return FormatError(f"{where}{_locate_line(text, path)}: {place}{said}; correct or remove it")
+        keys = _list_keys(path)
+        problem = str(unknown_name("key", unknown.group(1), keys)) if keys else f"no key '{unknown.group(1)}'"
+        return FormatError(f"{where}{_locate_line(text, path)}: {place}{problem}; correct or remove it")
     if missing is not None:
         return FormatError(f"{where}{_locate_line(text, path)}: {place}the key '{missing.group(1)}' is missing; add it")
     if wrong is not None:
@@ -375,8 +377,8 @@ _ONE_OF = {
 
 
 def _list_choices(path: str) -> str:
-    known = _ONE_OF.get(path.rpartition(".")[2])
-    return f" (one of {known})" if known else ""
+    options = _ONE_OF.get(path.rpartition(".")[2])
+    return f" (one of {options})" if options else ""
 
 
 def _locate_line(text: str, path: str) -> str:
@@ -391,7 +393,7 @@ def _locate_line(text: str, path: str) -> str:
     best, table = 0, ""
     counts: dict[str, int] = {}
     names = [re.sub(r"\[.*", "", part) for part in parts]
-    numbers = [int(found.group(1)) if (found := re.search(r"\[(\d+)\]", part)) else None for part in parts]
+    numbers = [int(match.group(1)) if (match := re.search(r"\[(\d+)\]", part)) else None for part in parts]
     depth = 0
     for number, line in enumerate(text.split("\n"), start=1):
         header = re.match(r"\s*(\[\[?)\s*([\w.\-\" ]+?)\s*\]\]?\s*(#.*)?$", line)
@@ -400,8 +402,8 @@ def _locate_line(text: str, path: str) -> str:
             counts[table] = counts.get(table, -1) + 1
             inside = table.split(".")
             same = inside == names[: len(inside)]
-            wanted = numbers[len(inside) - 1] if same else None
-            if same and (wanted is None or wanted == counts[table]):
+            number_in_path = numbers[len(inside) - 1] if same else None
+            if same and (number_in_path is None or number_in_path == counts[table]):
                 best, depth = number, len(inside)
             else:
                 depth = -1
@@ -425,15 +427,15 @@ def _list_faults(protocol: Protocol) -> Iterator[tuple[str, str]]:
     if not 0 <= protocol.context <= 50:
         yield "context", f"context = {protocol.context}: the number of neighbours is 0 to 50"
     names = [widget.name for widget in protocol.widgets]
-    for at, widget in enumerate(protocol.widgets):
-        here = f"widgets[{at}]"
-        if names.index(widget.name) != at:
-            yield f"{here}.name", f"two widgets are called '{widget.name}'; give each its own name"
+    for number, widget in enumerate(protocol.widgets):
+        place = f"widgets[{number}]"
+        if names.index(widget.name) != number:
+            yield f"{place}.name", f"two widgets are called '{widget.name}'; give each its own name"
         if widget.scope == "item" and protocol.unit == "output":
-            said = f"the widget '{widget.name}' asks about an item, and unit = \"output\" shows one system at a time"
-            yield f"{here}.scope", f'{said}; write scope = "output", or unit = "side-by-side"'
+            problem = f"the widget '{widget.name}' asks about an item, and unit = \"output\" shows one system at a time"
+            yield f"{place}.scope", f'{problem}; write scope = "output", or unit = "side-by-side"'
         for key, message in _list_widget_faults(widget, protocol):
-            yield f"{here}.{key}", f"the widget '{widget.name}': {message}"
+            yield f"{place}.{key}", f"the widget '{widget.name}': {message}"
     if not any(_gives_values(widget) for widget in protocol.widgets):
         yield "widgets[0]", "no widget gives a value (score, spans, choice or post-edit); add one"
     yield from _list_check_faults(protocol)
@@ -500,13 +502,13 @@ def _list_check_faults(protocol: Protocol) -> Iterator[tuple[str, str]]:
             yield f"checks.{name}", f"checks.{name} = {share:g} should be a share from 0 to 0.5"
     if protocol.checks.floor_seconds_per_char < 0:
         yield "checks.floor_seconds_per_char", "checks.floor_seconds_per_char should be 0 or more"
-    for at, gold in enumerate(protocol.checks.gold):
+    for number, gold in enumerate(protocol.checks.gold):
         if not gold.low <= gold.high:
-            yield f"checks.gold[{at}].high", f"gold for item {gold.item!r}: high is below low; correct it"
-    for at, question in enumerate(protocol.quiz.questions):
+            yield f"checks.gold[{number}].high", f"gold for item {gold.item!r}: high is below low; correct it"
+    for number, question in enumerate(protocol.quiz.questions):
         if question.answer not in question.options:
-            said = f"the answer '{question.answer}' is none of the options {quoted(question.options)}"
-            yield f"quiz.questions[{at}].answer", f"{said}; repeat one of them"
+            problem = f"the answer '{question.answer}' is none of the options {quoted(question.options)}"
+            yield f"quiz.questions[{number}].answer", f"{problem}; repeat one of them"
     if not 1 <= protocol.quiz.attempts <= 10:
         yield "quiz.attempts", f"quiz.attempts = {protocol.quiz.attempts}: 1 to 10 are possible"
     for name in ("per_unit", "bonus"):

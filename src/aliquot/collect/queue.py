@@ -71,10 +71,10 @@ def next_lease(
     `plant` may serve a check instead of work.
     """
     free_expired_leases(log, connection, now)
-    found = _find_own_lease(connection, annotator, "leased") or _resume_own(log, connection, annotator, now)
-    if found is None and plant is not None:
-        found = plant(log, connection, annotator, now, seed)
-    return found or _lease_new_unit(log, connection, annotator, now, seed)
+    lease = _find_own_lease(connection, annotator, "leased") or _resume_own(log, connection, annotator, now)
+    if lease is None and plant is not None:
+        lease = plant(log, connection, annotator, now, seed)
+    return lease or _lease_new_unit(log, connection, annotator, now, seed)
 
 
 def _find_own_lease(connection: Connection, annotator: str, state: str) -> Lease | None:
@@ -117,12 +117,12 @@ def _lease_new_unit(log: Log, connection: Connection, annotator: str, now: float
     candidates = _list_open_units(connection, annotator)
     if not candidates:
         return None
-    seen = _read_exposures(connection, annotator)
-    claimed = _claim_unit(connection, candidates, _count_by_system(seen), seed, annotator)
+    exposures = _read_exposures(connection, annotator)
+    claimed = _claim_unit(connection, candidates, _count_by_system(exposures), seed, annotator)
     if claimed is None:
         return None
     chosen, probability = claimed
-    slots = choose_slot_order(chosen.systems, seen, f"{seed}/{annotator}/{chosen.id}")
+    slots = choose_slot_order(chosen.systems, exposures, f"{seed}/{annotator}/{chosen.id}")
     position = connection.execute(
         sql("SELECT COUNT(*) FROM assignments WHERE annotator_id = :annotator"), {"annotator": annotator}
     ).scalar()
@@ -143,19 +143,19 @@ def _lease_new_unit(log: Log, connection: Connection, annotator: str, now: float
 
 
 def _claim_unit(
-    connection: Connection, candidates: list[OpenUnit], seen: dict[str, int], seed: int, annotator: str
+    connection: Connection, candidates: list[OpenUnit], exposures: dict[str, int], seed: int, annotator: str
 ) -> tuple[OpenUnit, float] | None:
     """Choose a unit that nobody else is about to take; where others hold all of them, wait for the first."""
     for skip in (True, False):
-        left = list(candidates)
-        while left:
-            chosen, probability = choose_unit(left, seen, seed, annotator)
+        remaining = list(candidates)
+        while remaining:
+            chosen, probability = choose_unit(remaining, exposures, seed, annotator)
             if connection.dialect.name != "postgresql" or is_model(connection, annotator):
                 return chosen, probability
             query = "SELECT taken < wanted FROM units WHERE id = :id"
             if connection.execute(lock_statement(connection, query, skip=skip), {"id": chosen.id}).scalar():
                 return chosen, probability
-            left.remove(chosen)
+            remaining.remove(chosen)
     return None
 
 
@@ -165,7 +165,7 @@ def _list_open_units(connection: Connection, annotator: str) -> list[OpenUnit]:
     # An automatic judge takes every unit, also those made for judges alone, and none from people.
     model = is_model(connection, annotator)
     is_open = "u.kind IN ('work', 'model')" if model else "u.taken < u.wanted AND u.kind = 'work'"
-    found: list[OpenUnit] = []
+    open_units: list[OpenUnit] = []
     for where in ("rank >= :start", "rank < :start"):
         rows = connection.execute(
             sql(
@@ -176,12 +176,12 @@ def _list_open_units(connection: Connection, annotator: str) -> list[OpenUnit]:
                 + " AND NOT EXISTS (SELECT 1 FROM assignments a WHERE a.unit_id = u.id AND a.annotator_id = "
                 ":annotator) ORDER BY u.rank LIMIT :most"
             ),
-            {"start": start, "annotator": annotator, "most": _CANDIDATES - len(found)},
+            {"start": start, "annotator": annotator, "most": _CANDIDATES - len(open_units)},
         )
-        found += [OpenUnit(row.id, tuple(decode(row.systems))) for row in rows]
-        if len(found) >= _CANDIDATES:
+        open_units += [OpenUnit(row.id, tuple(decode(row.systems))) for row in rows]
+        if len(open_units) >= _CANDIDATES:
             break
-    return found
+    return open_units
 
 
 def _read_exposures(connection: Connection, annotator: str) -> dict[tuple[str, int], int]:
@@ -191,22 +191,22 @@ def _read_exposures(connection: Connection, annotator: str) -> dict[tuple[str, i
     return {(row.system, row.slot): row.n for row in rows}
 
 
-def _count_by_system(seen: dict[tuple[str, int], int]) -> dict[str, int]:
+def _count_by_system(exposures: dict[tuple[str, int], int]) -> dict[str, int]:
     totals: dict[str, int] = {}
-    for (system, _), count in seen.items():
+    for (system, _), count in exposures.items():
         totals[system] = totals.get(system, 0) + count
     return totals
 
 
 def choose_unit(
-    candidates: Sequence[OpenUnit], seen: dict[str, int], seed: int, annotator: str
+    candidates: Sequence[OpenUnit], exposures: dict[str, int], seed: int, annotator: str
 ) -> tuple[OpenUnit, float]:
     """Return a unit whose systems the annotator has seen least, drawn by a hash, and its probability.
 
     >>> choose_unit([OpenUnit(1, ("A",)), OpenUnit(2, ("B",))], {"A": 3}, 0, "ann")
     (OpenUnit(id=2, systems=('B',)), 1.0)
     """
-    mean = [sum(seen.get(system, 0) for system in unit.systems) / len(unit.systems) for unit in candidates]
-    fewest = min(mean)
-    least = [unit for unit, count in zip(candidates, mean, strict=True) if count <= fewest]
+    mean = [sum(exposures.get(system, 0) for system in unit.systems) / len(unit.systems) for unit in candidates]
+    least_seen = min(mean)
+    least = [unit for unit, count in zip(candidates, mean, strict=True) if count <= least_seen]
     return min(least, key=lambda unit: hash_draw(f"{seed}/{annotator}/{unit.id}")), 1.0 / len(least)

@@ -168,10 +168,10 @@ class _QueryResult:
         return self
 
     def _row_type(self) -> Any:
-        found = _ROW_TYPES.get(self.query)
-        if found is None:
-            found = _ROW_TYPES[self.query] = _row_of([column[0] for column in self.cursor.description])
-        return found
+        row_type = _ROW_TYPES.get(self.query)
+        if row_type is None:
+            row_type = _ROW_TYPES[self.query] = _row_of([column[0] for column in self.cursor.description])
+        return row_type
 
 
 _ROW_TYPES: dict[str, Any] = {}  # query -> the type of its rows
@@ -180,7 +180,7 @@ _ROW_TYPES: dict[str, Any] = {}  # query -> the type of its rows
 def _row_of(names: Sequence[str]) -> Any:
     """Make a type of rows whose values are found by `row.name`, by `row["name"]` and by `**row`."""
     plain: Any = namedtuple("Row", names, rename=True)  # type: ignore[misc]
-    places = {name: at for at, name in enumerate(names)}
+    places = {name: index for index, name in enumerate(names)}
 
     class Row(plain):
         __slots__ = ()
@@ -300,12 +300,12 @@ def _faults_of_file(source: Connection) -> list[str]:
     if source.dialect.name != "sqlite":
         return []
     try:
-        said = source.exec_driver_sql(f"PRAGMA integrity_check({MAX_LISTED})").scalars().all()
+        lines = source.exec_driver_sql(f"PRAGMA integrity_check({MAX_LISTED})").scalars().all()
     except DBAPIError as error:
         if not is_damage(error):
             raise
-        said = [str(error.orig)]
-    return [f"the file is damaged: {line}" for line in said if line != "ok"]
+        lines = [str(error.orig)]
+    return [f"the file is damaged: {line}" for line in lines if line != "ok"]
 
 
 def _damaged_events(events: Rows) -> list[str]:
@@ -351,10 +351,12 @@ def _describe_differences(table: str, stored: Rows, made: Rows) -> str:
     """Say how many rows differ from those of the log, and what is wrong with the first."""
     names = [name for name in made.names if not (table in _NUMBERED and name == "id")]
     pick = itemgetter(*map(made.names.index, names))
-    one, other = (Counter(rows.rows if names == made.names else map(pick, rows.rows)) for rows in (stored, made))
-    if one == other:
+    stored_counts, made_counts = (
+        Counter(rows.rows if names == made.names else map(pick, rows.rows)) for rows in (stored, made)
+    )
+    if stored_counts == made_counts:
         return ""
-    extra, lacking = (list((one - other).elements()), list((other - one).elements()))
+    extra, lacking = (list((stored_counts - made_counts).elements()), list((made_counts - stored_counts).elements()))
     columns = metadata.tables[table]
     keys = _KEYS.get(table) or [c.name for c in columns.primary_key if c.name in names] or names[:2]
     return (
@@ -367,20 +369,20 @@ def _describe_first(names: list[str], keys: Sequence[str], extra: list[Any], lac
     def key(row: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(value for name, value in zip(names, row, strict=True) if name in keys)
 
-    said = lacking[0] if lacking else extra[0]
+    row_in_question = lacking[0] if lacking else extra[0]
     place = ", ".join(
         f"{name} {_shorten(value)}"
-        for name, value in zip(names, said, strict=True)
+        for name, value in zip(names, row_in_question, strict=True)
         if name in keys and value is not None
     )
     if not lacking:
         return f"not in the log: {place}"
-    twin = next((row for row in extra if key(row) == key(said)), None)
+    twin = next((row for row in extra if key(row) == key(row_in_question)), None)
     if twin is None:
         return f"missing or under another name: {place}"
     changed = [
         f"{name} is {_shorten(old)}, by the log {_shorten(new)}"
-        for name, old, new in zip(names, twin, said, strict=True)
+        for name, old, new in zip(names, twin, row_in_question, strict=True)
         if old != new
     ]
     return f"first: {place}: {'; '.join(changed)}"

@@ -133,15 +133,15 @@ def _encode_json(value: Any) -> str:
 
 def _judgment_rows(protocol: Protocol, unit: SubmittedUnit, cell: Cell, answer: TimedAnswer) -> Iterator[Record]:
     widgets = protocol.of_scope(cell.scope)
-    asked = [w for w in widgets if _gives_judgments(w, widgets)]
+    value_widgets = [w for w in widgets if _gives_judgments(w, widgets)]
     spans = next((answer.answer.get(w.name) for w in widgets if isinstance(w, Spans)), None)
     extra: Record = {"text": _read_comment(widgets, answer.answer)}
-    if isinstance(spans, MarkedSpans) and any(isinstance(w, Score) for w in asked):
+    if isinstance(spans, MarkedSpans) and any(isinstance(w, Score) for w in value_widgets):
         extra["spans"] = _encode_json(spans.spans)
-    for widget in asked:
+    for widget in value_widgets:
         value = answer.answer.get(widget.name)
         if value is not None:
-            name = widget.name if len(asked) > 1 else None
+            name = widget.name if len(value_widgets) > 1 else None
             yield from (extra | row for row in _value_rows(widget, value, name, unit, cell, answer.seconds))
 
 
@@ -186,9 +186,9 @@ def _score_rows(
 
 def _judged_outputs(unit: SubmittedUnit, cell: Cell) -> Iterator[Record]:
     """Yield item and system of the outputs that an answer is about."""
-    shown = unit.shown
-    item = _encode_json(shown.judged_items()[0] if cell.row is None else shown.row(cell).item)
-    for system in shown.systems if cell.output is None else [shown.systems[cell.output]]:
+    shown_unit = unit.shown
+    item = _encode_json(shown_unit.judged_items()[0] if cell.row is None else shown_unit.row(cell).item)
+    for system in shown_unit.systems if cell.output is None else [shown_unit.systems[cell.output]]:
         yield {"item": item, "system": system}
 
 
@@ -246,8 +246,8 @@ def _slot_values(value: Preference | BestWorst | RankedSlots, slots: Sequence[st
 
 
 def _choice_fields(unit: SubmittedUnit, cell: Cell, answer: TimedAnswer) -> Record:
-    shown = unit.shown
-    item = (shown.document or shown.judged_items()[0]) if cell.row is None else shown.row(cell).item
+    shown_unit = unit.shown
+    item = (shown_unit.document or shown_unit.judged_items()[0]) if cell.row is None else shown_unit.row(cell).item
     return {
         "assignment_id": unit.assignment,
         "cell_id": cell.id,
@@ -275,12 +275,12 @@ def _choice_rows(protocol: Protocol, unit: SubmittedUnit, cell: Cell, answer: Ti
 def _choice_row(value: Preference | BestWorst | RankedSlots, systems: Mapping[str, str]) -> Record:
     if isinstance(value, Preference):
         (first, a), (_, b) = systems.items()
-        left, right, tie = next(labels for labels in _SIDES if not {a, b} & {*labels})
-        side = tie if value.choice == "tie" else left if value.choice == first else right
+        left_label, right, tie = next(labels for labels in _SIDES if not {a, b} & {*labels})
+        side = tie if value.choice == "tie" else left_label if value.choice == first else right
         return {"system_a": a, "system_b": b, "choice": side, "strength": value.strength}
     if isinstance(value, BestWorst):
-        shown = _encode_json(list(systems.values()))
-        return {"shown": shown, "best": systems[value.best or ""], "worst": systems[value.worst or ""]}
+        systems_json = _encode_json(list(systems.values()))
+        return {"shown": systems_json, "best": systems[value.best or ""], "worst": systems[value.worst or ""]}
     return {"ranking": _encode_json([[systems[slot] for slot in group] for group in value.groups])}
 
 
@@ -303,8 +303,8 @@ def word_edits(before: Sequence[str], after: Sequence[str]) -> int:
     while before and after and before[-1] == after[-1]:
         before, after = before[:-1], after[:-1]
     row = list(range(len(after) + 1))
-    for i, one in enumerate(before, start=1):
+    for i, old_word in enumerate(before, start=1):
         diagonal, row[0] = row[0], i
-        for j, other in enumerate(after, start=1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (one != other))
+        for j, new_word in enumerate(after, start=1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (old_word != new_word))
     return row[-1]

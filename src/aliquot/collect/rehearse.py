@@ -194,12 +194,12 @@ def _open_copy(path: Path, folder: Path) -> Iterator[Campaign]:
 
 
 def _add_people(campaign: Campaign, annotators: int) -> list[str]:
-    there = [one.annotator for one in campaign.status().annotators if one.state == "active" and one.kind == "human"]
-    if len(there) < annotators:
-        more = [f"rehearsal{at}" for at in range(1, annotators - len(there) + 1)]
+    names = [row.annotator for row in campaign.status().annotators if row.state == "active" and row.kind == "human"]
+    if len(names) < annotators:
+        more = [f"rehearsal{number}" for number in range(1, annotators - len(names) + 1)]
         campaign.add_annotators(more)
-        there += more
-    return there[:annotators]
+        names += more
+    return names[:annotators]
 
 
 @contextmanager
@@ -250,8 +250,8 @@ class _Run:
 
     def __init__(self, campaign: Campaign, port: int, crowd: list[Person], worth: FloatArray) -> None:
         self.campaign, self.crowd, self.worth = campaign, crowd, worth
-        self.row = {item: at for at, item in enumerate(campaign.data.ids)}
-        self.column = {system: at for at, system in enumerate(campaign.data.systems)}
+        self.row = {item: index for index, item in enumerate(campaign.data.ids)}
+        self.column = {system: index for index, system in enumerate(campaign.data.systems)}
         links = campaign.links(f"http://127.0.0.1:{port}").annotators
         self.clients = {person.name: _Client(port, links[person.name].rsplit("/", 1)[1]) for person in crowd}
         self.protocol = campaign.protocol.for_page()
@@ -268,15 +268,15 @@ class _Run:
 
     def in_turn(self) -> None:
         """Whoever is free first, in simulated time, judges next."""
-        queue = [(0.0, at) for at in range(len(self.crowd))]
+        queue = [(0.0, time_of) for time_of in range(len(self.crowd))]
         heapq.heapify(queue)
         units: dict[int, dict[str, Any] | None] = {}
         while queue:
-            now, at = heapq.heappop(queue)
-            unit, took = self._judge_one(self.crowd[at], units.get(at))
+            now, time_of = heapq.heappop(queue)
+            unit, took = self._judge_one(self.crowd[time_of], units.get(time_of))
             if took is not None:
-                units[at] = unit
-                heapq.heappush(queue, (now + took, at))
+                units[time_of] = unit
+                heapq.heappush(queue, (now + took, time_of))
 
     def all_at_once(self) -> None:
         """Each in a thread of its own."""
@@ -345,15 +345,15 @@ class _Run:
     def _quality_of_unit(self, assignment: str) -> Any:
         """Return what cells of a unit are worth; the organiser, unlike the page, knows systems."""
         with self.campaign.store.read() as connection:
-            found = connection.execute(
+            row = connection.execute(
                 sql("SELECT a.slots, u.systems FROM assignments a JOIN units u ON u.id = a.unit_id WHERE a.id = :id"),
                 {"id": assignment},
             ).one()
-        shown = [decode(found.systems)[at] for at in decode(found.slots)]
+        systems = [decode(row.systems)[index] for index in decode(row.slots)]
 
         def quality(cell: str, slot: str | None) -> float:
             item, system = self.cells.get(cell, (None, None))
-            name = system or (shown[ord(slot) - ord("A")] if slot and len(slot) == 1 else None)
+            name = system or (systems[ord(slot) - ord("A")] if slot and len(slot) == 1 else None)
             if name is None:
                 return 0.5
             column = self.worth[:, self.column[name]]
@@ -422,24 +422,26 @@ def _replay_judging(
         data.outputs,
         name=data.name,
     )
-    truth = {s: score.low + (score.high - score.low) * float(run.worth[:, at].mean()) for s, at in run.column.items()}
+    truth = {
+        s: score.low + (score.high - score.low) * float(run.worth[:, replay].mean()) for s, replay in run.column.items()
+    }
     table = judged.answers().filter(
         pl.col("criterion").is_null() | (pl.col("criterion") == pl.col("criterion").first())
     )
     widths, covered, decided, wrong = [], [], [], []
-    for at in range(replays):
-        drawn = draw_people(sorted(judged.annotators), manner, seed * 1000 + at + 1)
+    for replay in range(replays):
+        drawn = draw_people(sorted(judged.annotators), manner, seed * 1000 + replay + 1)
         values = _redraw_values(table, {person.name: person for person in drawn}, run, score)
         again = Judgments(
             table.with_columns(pl.Series("value", values), pl.lit(None).cast(pl.String).alias("criterion"))
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = estimate(bare, selection=selection, judgments=again, seed=seed)
-        widths += [(row.high - row.low) / 2 for row in found.systems]
-        covered += [row.low <= truth[row.system] <= row.high for row in found.systems]
-        told, false = _count_decided_pairs(found, truth)
-        decided.append(told)
+            result = estimate(bare, selection=selection, judgments=again, seed=seed)
+        widths += [(row.high - row.low) / 2 for row in result.systems]
+        covered += [row.low <= truth[row.system] <= row.high for row in result.systems]
+        right, false = _count_decided_pairs(result, truth)
+        decided.append(right)
         wrong.append(false)
     return (_mean_or_none(widths), _mean_or_none(covered), _mean_or_none(decided), _mean_or_none(wrong)), []
 
@@ -448,21 +450,21 @@ def _redraw_values(table: pl.DataFrame, by_name: Mapping[str, Person], run: _Run
     steps = round((score.high - score.low) / score.step)
     values = []
     for item, system, who in table.select("item", "system", "annotator").iter_rows():
-        seen = by_name[who].perceived(float(run.worth[run.row[item], run.column[system]]))
-        values.append(score.low + round(seen * steps) * score.step)
+        perceived = by_name[who].perceived(float(run.worth[run.row[item], run.column[system]]))
+        values.append(score.low + round(perceived * steps) * score.step)
     return values
 
 
-def _count_decided_pairs(found: Estimates, truth: Mapping[str, float]) -> tuple[float, float]:
+def _count_decided_pairs(estimates: Estimates, truth: Mapping[str, float]) -> tuple[float, float]:
     """Return the shares of pairs told apart rightly, and wrongly."""
-    sure = [pair for pair in found.pairs if pair.p_adjusted < _ALPHA]
+    sure = [pair for pair in estimates.pairs if pair.p_adjusted < _ALPHA]
     right = sum(truth[pair.a] > truth[pair.b] for pair in sure)
-    return (right / len(found.pairs), (len(sure) - right) / len(found.pairs)) if found.pairs else (0.0, 0.0)
+    return (right / len(estimates.pairs), (len(sure) - right) / len(estimates.pairs)) if estimates.pairs else (0.0, 0.0)
 
 
 def _mean_or_none(values: list[Any]) -> float | None:
-    known = [float(value) for value in values if not math.isnan(value)]
-    return sum(known) / len(known) if known else None
+    finite = [float(value) for value in values if not math.isnan(value)]
+    return sum(finite) / len(finite) if finite else None
 
 
 def _count_screened(run: _Run, careless: set[str]) -> list[Caught]:

@@ -433,11 +433,11 @@ def remove_beside(path: Path) -> None:
 def _migrate_to(engine: Engine, number: int) -> None:
     """Lead to a version from the one before, unless another process has just done so."""
     with engine.begin() as connection:
-        done = connection.execute(
+        updated = connection.execute(
             sa.text("UPDATE meta SET value = :version WHERE key = 'schema' AND value = :before"),
             {"version": str(number), "before": str(number - 1)},
         )
-        for statement in MIGRATIONS[number].split(";") if done.rowcount else []:
+        for statement in MIGRATIONS[number].split(";") if updated.rowcount else []:
             connection.execute(sa.text(statement))
 
 

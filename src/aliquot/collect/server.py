@@ -312,14 +312,14 @@ class _Site:
             return None if came is None else self.campaign.admission.join(came, secret)
 
         try:
-            own = await self.in_thread(join)
+            token = await self.in_thread(join)
         except CollectError as error:
             if error.code == "link_unknown":
                 self._check_stranger(_client_address(request))
             raise
-        if own is None:
+        if token is None:
             raise RequestRefusedError("bad_request", "A preview joins nothing.", 400)
-        return _ENCODER.encode({"page": f"/{crowd.page_route(request.path_params['provider'])}/{own}"})
+        return _ENCODER.encode({"page": f"/{crowd.page_route(request.path_params['provider'])}/{token}"})
 
     def _page_data(self, token: str, client: str) -> tuple[Any, dict[str, Any]]:
         annotator = self._find_annotator(token, client)
@@ -336,15 +336,15 @@ class _Site:
 
     async def static(self, request: Request) -> Response:
         """A file of the page; its folder is named by a digest of all files, so it may be kept for ever."""
-        found = assets.static_files().get(str(request.path_params["name"]))
-        if found is None or request.path_params["version"] != assets.static_version():
+        file = assets.static_files().get(str(request.path_params["name"]))
+        if file is None or request.path_params["version"] != assets.static_version():
             raise HTTPException(404)
         headers = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
-        body = found.plain
+        body = file.plain
         if "gzip" in request.headers.get("accept-encoding", ""):
             headers["Content-Encoding"] = "gzip"
-            body = found.gzipped
-        return Response(body, media_type=found.media_type, headers=headers)
+            body = file.gzipped
+        return Response(body, media_type=file.media_type, headers=headers)
 
     async def health(self, _request: Request) -> Response:
         """A word for a proxy that asks whether the server lives."""
@@ -407,8 +407,8 @@ class _SecurityHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = {name for name, _ in message["headers"]}  # a page may have a policy of its own
-                message["headers"] = [*message["headers"], *(pair for pair in _RAW_HEADERS if pair[0] not in own)]
+                present = {name for name, _ in message["headers"]}  # a page may have a policy of its own
+                message["headers"] = [*message["headers"], *(pair for pair in _RAW_HEADERS if pair[0] not in present)]
             await send(message)
 
         await self.app(scope, receive, sending)
@@ -468,8 +468,8 @@ def _words_page(request: Request, error: Exception) -> Response:
     if isinstance(error, StorageError) or not isinstance(error, CollectError):
         log_fault(request, error)
         error = CollectError("storage", _NO_STORAGE)
-    wanted = [part.split(";")[0].strip() for part in request.headers.get("accept-language", "en").split(",")]
-    locale = next((name for name in wanted if name.split("-")[0] in assets.list_locales()), "en")
+    languages = [part.split(";")[0].strip() for part in request.headers.get("accept-language", "en").split(",")]
+    locale = next((name for name in languages if name.split("-")[0] in assets.list_locales()), "en")
     words = assets.load_strings(locale)
     message = words.get(f"error_{error.code}", str(error))
     passing = error.status in (429, 503)

@@ -130,8 +130,8 @@ def _file_names(annotators: Sequence[str]) -> dict[str, str]:
 
 def _list_headers(protocol: Protocol, slots: int, columns: Sequence[AnswerColumn]) -> list[str]:
     outputs = [f"output {slot}" for slot in slot_names(slots)] if protocol.side_by_side else ["output"]
-    shown = (["source"] if protocol.source else []) + (["reference"] if protocol.reference else []) + outputs
-    return ["id", "part", *shown, *(column.name for column in columns)]
+    texts = (["source"] if protocol.source else []) + (["reference"] if protocol.reference else []) + outputs
+    return ["id", "part", *texts, *(column.name for column in columns)]
 
 
 def _part_rows(
@@ -144,17 +144,17 @@ def _part_rows(
     key: list[dict[str, Any]],
     columns: Sequence[AnswerColumn],
 ) -> Iterator[dict[str, Any]]:
-    systems = [unit.systems[at] for at in slots]
+    systems = [unit.systems[index] for index in slots]
     names = _output_names(protocol, len(systems))
     for number, row in enumerate(texts.show_unit(unit)):
-        shown = {"part": str(part)}
+        texts_shown = {"part": str(part)}
         for name, text in (("source", row.source), ("reference", row.reference)):
             if text is not None:
-                shown[name] = _cell_text(text.text)
+                texts_shown[name] = _cell_text(text.text)
         for name, slot in zip(names, slots, strict=True):
-            shown[name] = _cell_text(row.outputs[slot].text)
+            texts_shown[name] = _cell_text(row.outputs[slot].text)
         if row.context:
-            yield {"id": _CONTEXT, **shown}
+            yield {"id": _CONTEXT, **texts_shown}
             continue
         identity = secrets.token_hex(5)
         key.append(
@@ -166,21 +166,21 @@ def _part_rows(
                 "item": msgspec.json.encode(row.item).decode(),
                 "document": unit.document,
                 "systems": msgspec.json.encode(systems).decode(),
-                "texts": _digest_texts(shown),
+                "texts": _digest_texts(texts_shown),
                 "protocol": None,
             }
         )
-        yield {"id": identity, **shown, **_prefill_postedits(protocol, columns, shown)}
+        yield {"id": identity, **texts_shown, **_prefill_postedits(protocol, columns, texts_shown)}
 
 
-def _prefill_postedits(protocol: Protocol, columns: Sequence[AnswerColumn], shown: Mapping[str, str]) -> dict[str, str]:
+def _prefill_postedits(protocol: Protocol, columns: Sequence[AnswerColumn], texts: Mapping[str, str]) -> dict[str, str]:
     """A post-edit begins with the output itself."""
     filled = {}
     for column in columns:
         widget = protocol.widget(column.widget)
         if isinstance(widget, Text) and widget.style == "postedit":
             end = "" if column.slot is None else f" {slot_names(column.slot + 1)[-1]}"
-            filled[column.name] = shown.get(f"output{end}", "")
+            filled[column.name] = texts.get(f"output{end}", "")
     return filled
 
 
@@ -202,8 +202,8 @@ def _normalise_text(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-def _digest_texts(shown: Mapping[str, str | None]) -> str:
-    texts = "\x1f".join(f"{name}={_normalise_text(text or '')}" for name, text in sorted(shown.items()))
+def _digest_texts(by_name: Mapping[str, str | None]) -> str:
+    texts = "\x1f".join(f"{name}={_normalise_text(text or '')}" for name, text in sorted(by_name.items()))
     return hashlib.sha256(texts.encode("utf-8", "replace")).hexdigest()[:16]
 
 
@@ -225,13 +225,13 @@ def _make_workbook(frame: pl.DataFrame, protocol: Protocol, columns: Sequence[An
     sheet.title = "judge"
     sheet.append(frame.columns)
     grey, wrap = Font(color="808080", italic=True), Alignment(wrap_text=True, vertical="top")
-    asked = PatternFill("solid", fgColor="FFF7D6")
+    highlight = PatternFill("solid", fgColor="FFF7D6")
     names = {column.name for column in columns}
     for cell in sheet[1]:
         cell.font = Font(bold=True)
     for number, row in enumerate(frame.iter_rows(named=True), start=2):
-        for at, (name, value) in enumerate(row.items(), start=1):
-            cell = sheet.cell(number, at)
+        for position, (name, value) in enumerate(row.items(), start=1):
+            cell = sheet.cell(number, position)
             if value is not None:
                 cell.value = value
                 cell.data_type = "s"  # a text that begins with = stays a text
@@ -239,9 +239,9 @@ def _make_workbook(frame: pl.DataFrame, protocol: Protocol, columns: Sequence[An
             if row["id"] == _CONTEXT:
                 cell.font = grey
             elif name in names:
-                cell.fill = asked
-    for at, name in enumerate(frame.columns, start=1):
-        letter = sheet.cell(1, at).column_letter
+                cell.fill = highlight
+    for position, name in enumerate(frame.columns, start=1):
+        letter = sheet.cell(1, position).column_letter
         sheet.column_dimensions[letter].width = 12 if name in ("id", "part") else 16 if name in names else 60
         column = next((column for column in columns if column.name == name), None)
         if column is not None and frame.height:
@@ -289,9 +289,9 @@ def _add_validation(sheet: Any, cells: str, widget: Widget | None, column: Answe
 
     rule = None
     if isinstance(widget, Score):
-        whole = widget.step.is_integer() and widget.low.is_integer()
+        is_whole = widget.step.is_integer() and widget.low.is_integer()
         rule = DataValidation(
-            type="whole" if whole else "decimal",
+            type="whole" if is_whole else "decimal",
             operator="between",
             formula1=f"{widget.low:g}",
             formula2=f"{widget.high:g}",
@@ -332,12 +332,12 @@ class _Filled:
 
 def read_sheets(paths: Sequence[str | Path], key: str | Path) -> ReadSheets:
     """Read filled sheets, check them against the key, and make judgments of them."""
-    known, protocol = _read_key(key)
+    key_rows, protocol = _read_key(key)
     filled: dict[str, _Filled] = {}
     for path in paths:
         if Path(path).resolve() == Path(key).resolve():
             continue
-        for row in _read_sheet(path, known):
+        for row in _read_sheet(path, key_rows):
             before = filled.get(row.key["id"])
             if before is not None:
                 raise FormatError(
@@ -348,7 +348,9 @@ def read_sheets(paths: Sequence[str | Path], key: str | Path) -> ReadSheets:
     if not filled:
         raise FormatError("no sheet holds a row of the key; name the .xlsx or .csv files that annotators filled in")
     judgments, choices, answered = _derive_judgments(filled, protocol)
-    expected = sum(entry["annotator"] in {row.key["annotator"] for row in filled.values()} for entry in known.values())
+    expected = sum(
+        entry["annotator"] in {row.key["annotator"] for row in filled.values()} for entry in key_rows.values()
+    )
     if answered < expected:
         warnings.warn(f"{expected - answered} of {expected} rows are not answered yet", AliquotWarning, 2)
     if not judgments:
@@ -389,7 +391,7 @@ def _read_key(path: str | Path) -> tuple[dict[str, dict[str, Any]], Protocol]:
     return rows, protocol
 
 
-def _read_sheet(path: str | Path, known: Mapping[str, Mapping[str, Any]]) -> Iterator[_Filled]:
+def _read_sheet(path: str | Path, key_rows: Mapping[str, Mapping[str, Any]]) -> Iterator[_Filled]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)  # of the second sheet, which holds the instructions
         frame = read_frame(read_bytes(path), path)
@@ -401,12 +403,12 @@ def _read_sheet(path: str | Path, known: Mapping[str, Mapping[str, Any]]) -> Ite
         identity = (cells["id"] or "").strip()
         if identity in (_CONTEXT, "") and (identity or not any(cells.values())):
             continue
-        if identity not in known:
+        if identity not in key_rows:
             raise FormatError(
                 f"{where}: the id '{identity}' is not in the key; restore the column 'id', or give the "
                 "key that belongs to this sheet"
             )
-        entry = known[identity]
+        entry = key_rows[identity]
         if owner is not None and entry["annotator"] != owner:
             raise FormatError(
                 f"{where}: the row belongs to the sheet of '{entry['annotator']}', and others here to "
@@ -418,26 +420,26 @@ def _read_sheet(path: str | Path, known: Mapping[str, Mapping[str, Any]]) -> Ite
 
 
 def _require_unchanged(cells: Mapping[str, str | None], entry: Mapping[str, Any], where: str) -> None:
-    shown = {
+    texts = {
         name: text
         for name, text in cells.items()
         if name in ("part", "source", "reference", "output") or name.startswith("output ")
     }
-    present = {name: text for name, text in shown.items() if text is not None}
-    if entry["texts"] not in (_digest_texts(present), _digest_texts(shown)) and entry[
+    present = {name: text for name, text in texts.items() if text is not None}
+    if entry["texts"] not in (_digest_texts(present), _digest_texts(texts)) and entry[
         "texts"
-    ] not in _digests_with_empty(shown):
+    ] not in _digests_with_empty(texts):
         raise FormatError(
             f"{where}: source, output or part are not what the annotator was given; restore the row as "
             "it was, and change only the yellow columns"
         )
 
 
-def _digests_with_empty(shown: Mapping[str, str | None]) -> Iterator[str]:
+def _digests_with_empty(texts: Mapping[str, str | None]) -> Iterator[str]:
     """Digests with each empty cell as an empty text: sheets do not tell an empty text from none."""
-    empty = [name for name, text in shown.items() if text is None]
+    empty = [name for name, text in texts.items() if text is None]
     for name in empty:
-        yield _digest_texts({key: text for key, text in shown.items() if text is not None or key == name})
+        yield _digest_texts({key: text for key, text in texts.items() if text is not None or key == name})
 
 
 def _derive_judgments(
@@ -451,16 +453,16 @@ def _derive_judgments(
     answered = 0
     for (who, part), unsorted_rows in parts.items():
         rows = sorted(unsorted_rows, key=lambda row: row.key["row"])
-        shown = _shown_unit(rows, protocol)
+        shown_unit = _shown_unit(rows, protocol)
         answers = {
-            cell_id: TimedAnswer(_check_answer(protocol, shown, cell_id, answer, where), None, 0.0, 0)
-            for cell_id, answer, where in _read_answers(rows, shown, protocol)
+            cell_id: TimedAnswer(_check_answer(protocol, shown_unit, cell_id, answer, where), None, 0.0, 0)
+            for cell_id, answer, where in _read_answers(rows, shown_unit, protocol)
             if answer
         }
-        cells = [cell for cell in shown.cells.values() if cell.id in answers]
+        cells = [cell for cell in shown_unit.cells.values() if cell.id in answers]
         rows_done = {cell.row for cell in cells if not missing_widgets(protocol, cell.scope, answers[cell.id].answer)}
         answered += len(rows) if None in rows_done else len(rows_done)
-        unit = SubmittedUnit(f"{who}-{part}", who, shown, range(len(shown.systems)), 0)
+        unit = SubmittedUnit(f"{who}-{part}", who, shown_unit, range(len(shown_unit.systems)), 0)
         made, compared = derive_rows(protocol, unit, answers, {})
         judgments += made
         choices += compared
@@ -472,10 +474,10 @@ def _shown_unit(rows: Sequence[_Filled], protocol: Protocol) -> ShownUnit:
     systems = tuple(rows[0].key["systems"])
     names = _output_names(protocol, len(systems))
     asks_outputs, asks_items = bool(protocol.of_scope("output")), bool(protocol.of_scope("item"))
-    shown = []
+    shown_rows = []
     for number, row in enumerate(rows):
         source = row.cells.get("source")
-        shown.append(
+        shown_rows.append(
             ShownRow(
                 item=row.key["item"],
                 context=False,
@@ -488,16 +490,16 @@ def _shown_unit(rows: Sequence[_Filled], protocol: Protocol) -> ShownUnit:
             )
         )
     document_cell = "document" if protocol.of_scope("document") else None
-    return ShownUnit(systems, shown, rows[0].key["document"], document_cell)
+    return ShownUnit(systems, shown_rows, rows[0].key["document"], document_cell)
 
 
 def _read_answers(
-    rows: Sequence[_Filled], shown: ShownUnit, protocol: Protocol
+    rows: Sequence[_Filled], shown_unit: ShownUnit, protocol: Protocol
 ) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield each cell with its answer and where it stands; a document's answer stands in any one of its rows."""
-    columns = answer_columns(protocol, len(shown.systems))
+    columns = answer_columns(protocol, len(shown_unit.systems))
     of_document: dict[str, Any] = {}
-    for at, row in enumerate(rows):
+    for number, row in enumerate(rows):
         answers: dict[str, dict[str, Any]] = {}
         for column in columns:
             text = row.cells.get(column.name)
@@ -507,16 +509,24 @@ def _read_answers(
                 )
             if text is None or not text.strip():
                 continue
-            cell = {"item": str(at), "document": "document"}.get(column.scope, f"{at}/{column.slot or 0}")
+            cell = {"item": str(number), "document": "document"}.get(column.scope, f"{number}/{column.slot or 0}")
             target = of_document if column.scope == "document" else answers.setdefault(cell, {})
-            _store_entry(target, protocol, column, text.strip(), shown, at, f"{row.where}, column '{column.name}'")
+            _store_entry(
+                target, protocol, column, text.strip(), shown_unit, number, f"{row.where}, column '{column.name}'"
+            )
         yield from ((cell, answer, row.where) for cell, answer in answers.items())
     if of_document:
         yield "document", of_document, rows[0].where
 
 
 def _store_entry(
-    answer: dict[str, Any], protocol: Protocol, column: AnswerColumn, text: str, shown: ShownUnit, row: int, where: str
+    answer: dict[str, Any],
+    protocol: Protocol,
+    column: AnswerColumn,
+    text: str,
+    shown_unit: ShownUnit,
+    row: int,
+    where: str,
 ) -> None:
     widget = protocol.widget(column.widget)
     if isinstance(widget, Score):
@@ -526,7 +536,7 @@ def _store_entry(
         else:
             answer.setdefault(widget.name, {})[column.criterion] = number
     elif isinstance(widget, Spans):
-        answer[widget.name] = list(_read_spans(widget, text, shown.rows[row], column.slot or 0, where))
+        answer[widget.name] = list(_read_spans(widget, text, shown_unit.rows[row], column.slot or 0, where))
     elif isinstance(widget, Text):
         answer[widget.name] = text
     elif isinstance(widget, Choice):
@@ -567,13 +577,13 @@ def _read_spans(widget: Spans, text: str, row: ShownRow, slot: int, where: str) 
     if widget.on_source and row.source is not None:
         texts["source"] = row.source.text
     for line in filter(str.strip, text.split("\n")):
-        found = _ERROR.fullmatch(line)
-        if found is None:
+        match = _ERROR.fullmatch(line)
+        if match is None:
             raise FormatError(
                 f"{where}: '{line.strip()[:60]}' is not severity: words; write one error a line, or {_NONE}"
             )
-        severity, category, words = found.groups()
-        side = next((side for side, shown in texts.items() if words in shown), None)
+        severity, category, words = match.groups()
+        side = next((side for side, text_of_side in texts.items() if words in text_of_side), None)
         if side is None:
             raise FormatError(f"{where}: '{words[:60]}' does not stand in the text; copy the wrong words as they are")
         start = texts[side].index(words)
@@ -587,8 +597,8 @@ def _read_spans(widget: Spans, text: str, row: ShownRow, slot: int, where: str) 
         }
 
 
-def _check_answer(protocol: Protocol, shown: ShownUnit, cell: str, answer: dict[str, Any], where: str) -> Answer:
+def _check_answer(protocol: Protocol, shown_unit: ShownUnit, cell: str, answer: dict[str, Any], where: str) -> Answer:
     try:
-        return check_answer(protocol, shown, cell, answer)
+        return check_answer(protocol, shown_unit, cell, answer)
     except CollectError as error:
         raise FormatError(f"{where}: {error}; correct it in the sheet") from None

@@ -50,9 +50,9 @@ class Behaviour:
     pace_spread: float = 0.35
 
     def __post_init__(self) -> None:
-        for name, most in (("noise", 2.0), ("severity", 2.0), ("careless", 1.0), ("dropouts", 1.0)):
-            if not 0 <= getattr(self, name) <= most:
-                raise OptionError(f"--{name} {getattr(self, name):g}: choose a number from 0 to {most:g}")
+        for name, limit in (("noise", 2.0), ("severity", 2.0), ("careless", 1.0), ("dropouts", 1.0)):
+            if not 0 <= getattr(self, name) <= limit:
+                raise OptionError(f"--{name} {getattr(self, name):g}: choose a number from 0 to {limit:g}")
         if self.pace is not None and not 0 < self.pace < 1e6:
             raise OptionError(f"`seconds_per_judgment` {self.pace:g}: choose a number above 0")
 
@@ -77,10 +77,10 @@ def learn_behaviour(past: Judgments, behaviour: Behaviour) -> Behaviour:
     if not centred.height or spread <= 0:
         raise DataError("`like`: no output of the past data was judged by two annotators; give `noise` instead")
     by_person = centred.group_by("annotator").agg(pl.col("_off").mean().alias("_mean"), pl.len().alias("_n"))
-    rest = centred.join(by_person, on="annotator")
+    residuals = centred.join(by_person, on="annotator")
     # Deviations from the mean of k judgments are smaller than the noise, by the factor (k - 1) / k.
     share = centred.select((1 / pl.len().over("item", "system", "criterion")).sum()).item() / centred.height
-    within = math.sqrt(float((rest["_off"] - rest["_mean"]).pow(2).mean() or 0.0) / max(1 - share, 1e-9))  # type: ignore[arg-type]
+    within = math.sqrt(float((residuals["_off"] - residuals["_mean"]).pow(2).mean() or 0.0) / max(1 - share, 1e-9))  # type: ignore[arg-type]
     between = float(by_person["_mean"].std() or 0.0)  # type: ignore[arg-type]
     seconds = table["seconds"].drop_nulls()
     pace = float(seconds.median() or 0.0) if len(seconds) else 0.0  # type: ignore[arg-type]
@@ -107,15 +107,15 @@ def output_qualities(evalset: EvalSet, seed: int) -> tuple[FloatArray, str]:
             return 0.05 + 0.9 * scaled, f"the score '{human}'"
     systems = rng.normal(0, 0.35, shape[1])
     items = rng.normal(0, 0.5, (shape[0], 1))
-    own = rng.normal(0, 0.8, shape)
+    scores = rng.normal(0, 0.8, shape)
     names = usable_metrics(evalset)
     if names:
         metric = evalset.scores[names[0]]
-        known = np.where(np.isfinite(metric), metric, np.nanmean(metric))
-        z = (known - known.mean()) / max(float(known.std()), 1e-12)
-        latent = _METRIC_WEIGHT * z + math.sqrt(1 - _METRIC_WEIGHT**2) * own
+        finite = np.where(np.isfinite(metric), metric, np.nanmean(metric))
+        z = (finite - finite.mean()) / max(float(finite.std()), 1e-12)
+        latent = _METRIC_WEIGHT * z + math.sqrt(1 - _METRIC_WEIGHT**2) * scores
         return np.clip(0.65 + _SPREAD * latent, 0, 1), f"the metric '{names[0]}' and chance"
-    return np.clip(0.65 + _SPREAD * (systems + items + own), 0, 1), "chance"
+    return np.clip(0.65 + _SPREAD * (systems + items + scores), 0, 1), "chance"
 
 
 Quality = Callable[[str, str | None], float]
@@ -142,16 +142,16 @@ class Person:
 
     def answers(self, unit: Mapping[str, Any], protocol: Mapping[str, Any], quality: Quality) -> Answers:
         """Return an answer to every question of a unit."""
-        found = answer_unit(unit, protocol, self.rng)
+        answers = answer_unit(unit, protocol, self.rng)
         widgets = {widget["name"]: widget for widget in protocol["widgets"]}
         slots = [output["slot"] for row in unit["rows"] for output in row["outputs"] if not row["context"]]
         texts = {o["cell"]: o["text"] for row in unit["rows"] for o in row["outputs"] if o.get("cell")}
-        for cell, answer in found.items():
-            seen: dict[str, float] = {}
+        for cell, answer in answers.items():
+            perceived: dict[str, float] = {}
             for name in answer:
                 widget = widgets[name]
                 if widget["kind"] in ("score", "spans") and cell in texts:
-                    worth = seen.setdefault("", self.perceived(quality(cell, None)))
+                    worth = perceived.setdefault("", self.perceived(quality(cell, None)))
                     answer[name] = (
                         _answer_score(widget, worth)
                         if widget["kind"] == "score"
@@ -160,7 +160,7 @@ class Person:
                 elif widget["kind"] == "choice":
                     worths = {slot: self.perceived(quality(cell, slot)) for slot in dict.fromkeys(slots)}
                     answer[name] = _answer_choice(widget, worths)
-        return found
+        return answers
 
     def _answer_spans(self, widget: Mapping[str, Any], worth: float, text: str) -> list[dict[str, Any]]:
         count = min(5, int(-math.log(max(self.rng.random(), 1e-9)) * (1 - worth) * _ERRORS / 2))
@@ -222,11 +222,11 @@ def draw_people(names: Sequence[str], behaviour: Behaviour, seed: int) -> list[P
         Person(
             name,
             behaviour,
-            at in careless,
-            float(rng.uniform(0.1, 0.9)) if at in leaving else None,
+            index in careless,
+            float(rng.uniform(0.1, 0.9)) if index in leaving else None,
             float(rng.normal(0, behaviour.severity)),
             float(np.exp(rng.normal(0, behaviour.pace_spread))),
             random.Random(f"{seed}/{name}"),  # noqa: S311  (a simulation)
         )
-        for at, name in enumerate(names)
+        for index, name in enumerate(names)
     ]

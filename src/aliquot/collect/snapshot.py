@@ -107,20 +107,26 @@ def take_snapshot(
     """
     notes: list[str] = []
     if criterion is None and len(judgments.criteria) > 1:
-        criterion, *others = judgments.criteria
-        notes.append(f"systems are compared by {criterion}; {join_names(others)} by `aliquot estimate --criterion`")
+        criterion, *other_criteria = judgments.criteria
+        notes.append(
+            f"systems are compared by {criterion}; {join_names(other_criteria)} by `aliquot estimate --criterion`"
+        )
     counted = about_systems(judgments, criterion)
     cards = annotator_cards(judgments)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
-        found = _estimate_systems(data, selection, counted, notes)
+        estimates = _estimate_systems(data, selection, counted, notes)
         monitor, selected = None, selection if picture is None else None  # an allocator selects more by itself
         if picture is None:
             monitor, picture = _monitor_judgments(data, selection, counted, question, alpha, notes)
-    if picture is not None and found is not None:
-        picture = picture.confirm_leaders(found.contenders)
-    systems = _list_systems(data, counted, found, _always_valid_intervals(found, monitor, picture))
-    gain = 0.0 if found is None else sum(s.effective_n - s.n for s in found.systems if math.isfinite(s.effective_n))
+    if picture is not None and estimates is not None:
+        picture = picture.confirm_leaders(estimates.contenders)
+    systems = _list_systems(data, counted, estimates, _always_valid_intervals(estimates, monitor, picture))
+    gain = (
+        0.0
+        if estimates is None
+        else sum(s.effective_n - s.n for s in estimates.systems if math.isfinite(s.effective_n))
+    )
     pairs = picture.pairs if picture is not None else ()
     waiting = [row.system for row in systems if not row.judged]  # nothing is decided while one of them may be the best
     decided = sum(pair.decided for pair in pairs)
@@ -154,24 +160,24 @@ def _write_advice(
         return picture.reason
     beaten = {pair.b for pair in picture.decided}
     rivals = [row.system for row in systems if row.system not in beaten or row.cluster == 1]
-    said = f"go on: {join_names(rivals)} may still be the best"
+    text = f"go on: {join_names(rivals)} may still be the best"
     pair = next((pair for pair in picture.pairs if {pair.a, pair.b} == set(rivals[:2])), None)
     if pair is None:
-        return said
+        return text
     lacking = selection is not None and pair.more_items and pair.items + pair.more_items > len(selection)
     return (
-        f"{said}; {picture.describe_need(pair)}{f' ({len(selection or ())} are selected: top up)' if lacking else ''}"
+        f"{text}; {picture.describe_need(pair)}{f' ({len(selection or ())} are selected: top up)' if lacking else ''}"
     )
 
 
-def join_names(names: Sequence[str], most: int = 4) -> str:
+def join_names(names: Sequence[str], limit: int = 4) -> str:
     """Names in a sentence.
 
     >>> join_names(["A", "B", "C"])
     'A, B and C'
     """
-    if len(names) > most:
-        return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} others"
+    if len(names) > limit:
+        return f"{', '.join(names[: limit - 1])} and {len(names) - limit + 1} others"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
@@ -192,12 +198,12 @@ def _estimate_systems(
     if not len(counted):
         return None
     try:
-        found = estimate(data, selection=selection, judgments=counted, human=data.human)
+        estimates = estimate(data, selection=selection, judgments=counted, human=data.human)
     except AliquotError as error:  # too few judgments, most often; the page says so instead of failing
         notes.append(str(error))
         return None
-    notes += found.notes
-    return found
+    notes += estimates.notes
+    return estimates
 
 
 def _monitor_judgments(
@@ -246,27 +252,27 @@ Interval = tuple[float, float, float]
 
 
 def _always_valid_intervals(
-    found: Estimates | None, monitor: Monitor | None, picture: Picture | None
+    estimates: Estimates | None, monitor: Monitor | None, picture: Picture | None
 ) -> dict[str, Interval]:
     """Mean, low and high of each system, valid at every look; an allocator's widths stand around the estimates."""
     if monitor is not None:
         return monitor.intervals()
-    if picture is None or found is None:
+    if picture is None or estimates is None:
         return {}
     widths = picture.half_widths
     return {
         row.system: (row.estimate, row.estimate - widths[row.system], row.estimate + widths[row.system])
-        for row in found.systems
+        for row in estimates.systems
         if row.system in widths
     }
 
 
 def _list_systems(
-    data: EvalSet, counted: Judgments, found: Estimates | None, always: Mapping[str, Interval]
+    data: EvalSet, counted: Judgments, estimates: Estimates | None, always: Mapping[str, Interval]
 ) -> tuple[LiveSystem, ...]:
     cells = counted.cell_means().group_by("system").agg(pl.col("value").mean(), pl.len()) if len(counted) else None
     plain = {} if cells is None else {name: (mean, n) for name, mean, n in cells.iter_rows()}
-    by_name = {} if found is None else {row.system: row for row in found.systems}
+    by_name = {} if estimates is None else {row.system: row for row in estimates.systems}
     nan = float("nan")
     rows = []
     for name in data.systems:
@@ -313,10 +319,10 @@ def _compute_alpha(counted: Judgments) -> float:
 
 def describe_snapshot(now: Snapshot) -> Sequence[str]:
     """The snapshot in sentences: what is known, what to do, what the metrics were worth."""
-    known = [row for row in now.systems if row.judged]
-    if not known:
+    judged = [row for row in now.systems if row.judged]
+    if not judged:
         return ("Nothing is judged yet.",)
-    leaders = [row.system for row in known if row.cluster == 1] or [known[0].system]
+    leaders = [row.system for row in judged if row.cluster == 1] or [judged[0].system]
     lead = f"{leaders[0]} leads" if len(leaders) == 1 else f"{join_names(leaders)} lead and cannot be told apart"
     compared = now.choices is not None
     after = f"{now.choices} choices ({now.judgments} outputs seen)" if compared else f"{now.judgments} judgments"

@@ -70,12 +70,12 @@ class Status(Result):
 
     def views(self) -> Sequence[View]:
         """Return the progress in words, and a row for each annotator."""
-        rest = "" if self.seconds_left is None else f", about {format_duration(self.seconds_left)} to go"
-        done = f"{self.units_done:,} of {self.units_wanted:,} units done ({format_percent(self.share)})"
+        time_left = "" if self.seconds_left is None else f", about {format_duration(self.seconds_left)} to go"
+        progress = f"{self.units_done:,} of {self.units_wanted:,} units done ({format_percent(self.share)})"
         intro = [
             f"{self.title} ({self.protocol}), {self.state}",
-            f"{done}, {self.units_leased:,} being judged",
-            f"{format_duration(self.active_seconds)} of work{rest}",
+            f"{progress}, {self.units_leased:,} being judged",
+            f"{format_duration(self.active_seconds)} of work{time_left}",
         ]
         if self.finished_by is not None:
             intro.append(f"at the pace so far it ends {_to_minute(self.finished_by)} UTC")
@@ -117,10 +117,10 @@ def status_of(connection: Connection, title: str, protocol: str, now: float) -> 
     people = tuple(_annotator_status(row, open_units.get(row.id, 0)) for row in rows)
     done, wanted = counters.get("done", 0), counters.get("wanted", 0)
     first = counters.get("first_lease")
-    humans = [one for one in people if one.kind != "model"]  # the work of automatic judges is no part of the k
-    spent = sum(one.active_seconds for one in humans)
-    finished = sum(one.units_done for one in humans if one.state != FORGOTTEN)  # whose seconds are deleted
-    left = None if not finished else round((wanted - done) * spent / finished, 1)
+    humans = [person for person in people if person.kind != "model"]  # the work of automatic judges is no part of the k
+    spent = sum(person.active_seconds for person in humans)
+    finished = sum(person.units_done for person in humans if person.state != FORGOTTEN)  # whose seconds are deleted
+    seconds_left = None if not finished else round((wanted - done) * spent / finished, 1)
     return Status(
         title,
         protocol,
@@ -128,9 +128,9 @@ def status_of(connection: Connection, title: str, protocol: str, now: float) -> 
         done,
         wanted,
         sum(open_units.values()),
-        sum(one.answers for one in humans),
+        sum(person.answers for person in humans),
         round(spent, 1),
-        left,
+        seconds_left,
         _forecast_end(first, now, done, wanted),
         people,
     )
@@ -151,9 +151,9 @@ def _annotator_status(row: Any, leased: int) -> AnnotatorStatus:
     )
 
 
-def _forecast_end(first: float | None, now: float, done: int, wanted: int) -> str | None:
+def _forecast_end(first: float | None, now: float, n_done: int, n_wanted: int) -> str | None:
     """Return when all is done if work goes on at the pace so far, nights and pauses included; None before the start."""
-    if first is None or not done or done >= wanted or now <= first:
+    if first is None or not n_done or n_done >= n_wanted or now <= first:
         return None
-    end = now + (now - first) / done * (wanted - done)
+    end = now + (now - first) / n_done * (n_wanted - n_done)
     return iso_time(end) if end < now + 10_000 * _DAY else None

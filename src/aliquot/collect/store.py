@@ -56,8 +56,8 @@ class Store:
 
     def _last_time(self) -> float:
         with self.read() as connection:
-            found = connection.execute(sa.text("SELECT time FROM events ORDER BY id DESC LIMIT 1")).scalar()
-        return float(found) if isinstance(found, int | float) else 0.0
+            time_of_last = connection.execute(sa.text("SELECT time FROM events ORDER BY id DESC LIMIT 1")).scalar()
+        return float(time_of_last) if isinstance(time_of_last, int | float) else 0.0
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -127,12 +127,12 @@ class Store:
 
     def _commit_batch(self, batch: list[tuple[Change[Any], Future[Any]]]) -> None:
         """Run all functions in one transaction; answer them after the commit, or all with the same error."""
-        done: list[tuple[Future[Any], Any]] = []
+        answered: list[tuple[Future[Any], Any]] = []
         failed: list[tuple[Future[Any], BaseException]] = []
         try:
             with self.engine.connect().execution_options(immediate=True) as connection, connection.begin():
                 for change, future in batch:
-                    self._run_in_savepoint(connection, change, future, done, failed)
+                    self._run_in_savepoint(connection, change, future, answered, failed)
         except DBAPIError as error:
             fault = _build_storage_error(self.place, error)
             for _, future in batch:
@@ -142,7 +142,7 @@ class Store:
             for _, future in batch:
                 future.set_exception(error)
             return
-        for future, result in done:
+        for future, result in answered:
             future.set_result(result)
         for future, reason in failed:
             future.set_exception(reason)
@@ -152,12 +152,12 @@ class Store:
         connection: Connection,
         change: Change[Any],
         future: Future[Any],
-        done: list[tuple[Future[Any], Any]],
+        answered: list[tuple[Future[Any], Any]],
         failed: list[tuple[Future[Any], BaseException]],
     ) -> None:
         connection.exec_driver_sql("SAVEPOINT one")
         try:
-            done.append((future, change(connection)))
+            answered.append((future, change(connection)))
         except DBAPIError:
             raise  # a full disk may have ended the whole transaction: nothing of this batch is kept
         except Exception as error:  # noqa: BLE001  (handed to the caller)
@@ -221,12 +221,12 @@ class Store:
 
 def _build_storage_error(place: str | Path, error: DBAPIError) -> StorageError:
     where = without_password(place)
-    said = str(error.orig).splitlines()[0] if str(error.orig) else type(error.orig).__name__
+    reason = str(error.orig).splitlines()[0] if str(error.orig) else type(error.orig).__name__
     if is_damage(error):
-        return DamagedStoreError(str(build_damage_error(place, said)))
+        return DamagedStoreError(str(build_damage_error(place, reason)))
     remedy = "start the server" if is_url(place) else "free space or unlock the file"
-    if "readonly" in said:
+    if "readonly" in reason:
         remedy = f"give yourself the right to write {where} and its folder, or copy it to one that can be written"
     return StorageError(
-        f"{where}: cannot be written or read now ({said}); nothing of it was stored; {remedy}, and send it again"
+        f"{where}: cannot be written or read now ({reason}); nothing of it was stored; {remedy}, and send it again"
     )

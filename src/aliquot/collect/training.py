@@ -24,17 +24,17 @@ def next_training_step(protocol: Protocol, connection: Connection, annotator: st
     extra = read_extra(connection, annotator)
     quiz = protocol.quiz
     if quiz.questions and not extra.quiz_passed:
-        left = quiz.attempts - extra.quiz_attempts
-        if left <= 0:
+        attempts_left = quiz.attempts - extra.quiz_attempts
+        if attempts_left <= 0:
             return {"finished": True, "message": SCREENED_OUT, "outcome": "screened_out"}
-        asked = [{"question": q.question, "options": list(q.options)} for q in quiz.questions]
-        return {"quiz": {"questions": asked, "attempts_left": left}}
+        questions = [{"question": q.question, "options": list(q.options)} for q in quiz.questions]
+        return {"quiz": {"questions": questions, "attempts_left": attempts_left}}
     if extra.examples_done < len(protocol.tutorial.examples):
         example = protocol.tutorial.examples[extra.examples_done]
-        shown = {name: getattr(example, name) for name in ("source", "reference", "output")}
+        texts = {name: getattr(example, name) for name in ("source", "reference", "output")}
         return {
             "tutorial": {
-                **shown,
+                **texts,
                 "number": extra.examples_done + 1,
                 "of": len(protocol.tutorial.examples),
                 "instructions": protocol.tutorial.instructions,
@@ -51,16 +51,16 @@ def take_quiz(log: Log, connection: Connection, annotator: str, answers: Sequenc
         raise CollectError("bad_answer", "there is no quiz to answer now; load the page again")
     if not isinstance(answers, list | tuple) or len(answers) != len(quiz.questions):
         raise CollectError("bad_answer", f"a quiz of {len(quiz.questions)} questions needs as many answers")
-    given = ["" if answer is None else check_text("answers", answer) for answer in answers]
-    wrong = [at for at, (q, answer) in enumerate(zip(quiz.questions, given, strict=True)) if answer != q.answer]
-    event = QuizTaken(annotator=annotator, answers=[text[:500] for text in given], passed=not wrong)
+    texts = ["" if answer is None else check_text("answers", answer) for answer in answers]
+    wrong = [number for number, (q, answer) in enumerate(zip(quiz.questions, texts, strict=True)) if answer != q.answer]
+    event = QuizTaken(annotator=annotator, answers=[text[:500] for text in texts], passed=not wrong)
     log.append(connection, now, annotator, event)
-    left = before["quiz"]["attempts_left"] - 1
+    attempts_left = before["quiz"]["attempts_left"] - 1
     return {
         "passed": not wrong,
         "wrong": wrong,
-        "attempts_left": left,
-        "feedback": [quiz.questions[at].feedback for at in wrong],
+        "attempts_left": attempts_left,
+        "feedback": [quiz.questions[number].feedback for number in wrong],
     }
 
 

@@ -95,7 +95,7 @@ def make_units(
                 units += [
                     Unit(document, group, rows) for rows in _split_items(order, items, protocol.context, unit_items)
                 ]
-    return [units[at] for at in rng.permutation(len(units))]
+    return [units[index] for index in rng.permutation(len(units))]
 
 
 def _cells_to_judge(
@@ -120,10 +120,10 @@ def _cells_to_judge(
                 f"not in the data (there are {quoted(evalset.systems, 5)}); give the data it was made "
                 "from"
             )
-        there = tuple(name for name in names if texts[name][row_of[item]] is not None)
-        missing += [(item, name) for name in names if name not in there]
-        if there:
-            wanted[item] = there
+        present = tuple(name for name in names if texts[name][row_of[item]] is not None)
+        missing += [(item, name) for name in names if name not in present]
+        if present:
+            wanted[item] = present
     if missing and not skip_missing:
         item, system = missing[0]
         more = f" ({len(missing)} outputs are missing in all)" if len(missing) > 1 else ""
@@ -149,8 +149,8 @@ def _list_documents(evalset: EvalSet) -> Iterator[tuple[str | None, list[ItemId]
     for row, code in enumerate(codes.tolist()):
         by_code.setdefault(code, []).append(row)
     for rows in by_code.values():
-        known = all(places[row] is not None for row in rows)
-        order = sorted(rows, key=lambda row: (places[row], row)) if known else rows
+        has_positions = all(places[row] is not None for row in rows)
+        order = sorted(rows, key=lambda row: (places[row], row)) if has_positions else rows
         yield None if names[rows[0]] is None else str(names[rows[0]]), [ids[row] for row in order]
 
 
@@ -166,14 +166,16 @@ def _by_systems(
 
 
 def _split_items(
-    order: Sequence[ItemId], items: Sequence[ItemId], context: int, most: int
+    order: Sequence[ItemId], items: Sequence[ItemId], context: int, limit: int
 ) -> Iterator[tuple[UnitRow, ...]]:
     """Yield parts of about equal size, each with its neighbours as context."""
-    place = {item: at for at, item in enumerate(order)}
-    for part in np.array_split(np.arange(len(items)), -(-len(items) // most)):
-        judged = {place[items[at]] for at in part.tolist()}
-        shown = {near for at in judged for near in range(at - context, at + context + 1) if 0 <= near < len(order)}
-        yield tuple(UnitRow(order[at], at not in judged) for at in sorted(shown))
+    place = {item: index for index, item in enumerate(order)}
+    for part in np.array_split(np.arange(len(items)), -(-len(items) // limit)):
+        judged = {place[items[index]] for index in part.tolist()}
+        visible = {
+            near for index in judged for near in range(index - context, index + context + 1) if 0 <= near < len(order)
+        }
+        yield tuple(UnitRow(order[index], index not in judged) for index in sorted(visible))
 
 
 # -- which systems are shown together ------------------------------------------------------------------------------
@@ -209,25 +211,27 @@ class _Rotation:
             for pair in combinations(group, 2):
                 key = frozenset(pair)
                 self.met[key] = self.met.get(key, 0) + weight
-        place = {system: at for at, system in enumerate(systems)}
+        place = {system: index for index, system in enumerate(systems)}
         return [tuple(sorted(group, key=place.__getitem__)) for group in best]
 
     def _deal_once(self, systems: tuple[str, ...], show: int) -> list[list[str]]:
-        left = [systems[at] for at in self.rng.permutation(len(systems))]
+        remaining = [systems[index] for index in self.rng.permutation(len(systems))]
         groups: list[list[str]] = []
-        while left:
-            group = [left.pop(0)]
+        while remaining:
+            group = [remaining.pop(0)]
             while len(group) < show:
-                pool = left or [system for system in systems if system not in group]
-                nearest = min(pool, key=lambda system: sum(self._count_meetings(system, other) for other in group))
+                pool = remaining or [system for system in systems if system not in group]
+                nearest = min(
+                    pool, key=lambda system: sum(self._count_meetings(system, neighbour) for neighbour in group)
+                )
                 group.append(nearest)
-                if left:
-                    left.remove(nearest)
+                if remaining:
+                    remaining.remove(nearest)
             groups.append(group)
         return groups
 
-    def _count_meetings(self, one: str, other: str) -> float:
-        return self.met.get(frozenset((one, other)), 0)
+    def _count_meetings(self, first: str, second: str) -> float:
+        return self.met.get(frozenset((first, second)), 0)
 
     def _group_cost(self, group: Sequence[str]) -> float:
         return sum(self._count_meetings(*pair) ** 2 for pair in combinations(group, 2))
