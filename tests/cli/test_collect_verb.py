@@ -157,7 +157,7 @@ def test_mqm_errors_as_googles_table(here, aliquot: Call):
         ours, theirs = (table.sort(*key, "error")[column].to_list() for table in (judged.table, read.judgments.table))
         assert ours == theirs
     said = aliquot("collect", "export", "m.db", "--what", "choises", "-o", "x.csv")
-    assert (said.code, said.err.startswith("error: unknown --what 'choises'; did you mean 'choices'")) == (2, True)
+    assert (said.code, said.err.startswith("error: --what is 'choises'; did you mean 'choices'")) == (2, True)
 
 
 def test_presets_are_listed_and_printed(here, aliquot: Call):

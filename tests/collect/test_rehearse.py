@@ -83,9 +83,9 @@ def test_at_once_and_other_protocols(tmp_path):
 
 
 def test_errors(campaign, tmp_path):
-    with pytest.raises(OptionError, match="`annotators` 0"):
+    with pytest.raises(OptionError, match="`annotators` is 0"):
         rehearse(campaign, 0)
-    with pytest.raises(OptionError, match="--careless 2"):
+    with pytest.raises(OptionError, match="`careless` is 2"):
         Behaviour(careless=2.0)
     (tmp_path / "no.db").write_text("nothing")
     with pytest.raises(FormatError):

@@ -433,7 +433,7 @@ def test_a_taken_port_is_said(tmp_path: Path):
     with (
         make_campaign(tmp_path) as campaign,
         socket.create_server(("127.0.0.1", 0)) as taken,
-        pytest.raises(OptionError, match="choose another --port"),
+        pytest.raises(OptionError, match="choose another `port`"),
     ):
         serve(campaign, port=taken.getsockname()[1])
 

@@ -121,7 +121,7 @@ def write(
     from aliquot.io.writing import write_bytes  # noqa: PLC0415
 
     if tool not in TOOLS:
-        raise unknown_name("annotation tool", tool, TOOLS, "choose with --for")
+        raise unknown_name("annotation tool", tool, TOOLS)
     register_output(output)
     evalset = common.load_data(data, reading)
     settings = CampaignSettings(per_output=per_output, seed=seed, unit_items=unit_items, skip_missing=skip_missing)

@@ -127,7 +127,7 @@ def write_for(
             both. Pearmut and Appraise get a list for each annotator.
     """
     if tool not in TOOLS:
-        raise unknown_name("annotation tool", tool, TOOLS, "choose with `tool`")
+        raise unknown_name("annotation tool", tool, TOOLS)
     units, protocol, settings = inputs.units, inputs.protocol, inputs.settings
     per_output, seed = settings.per_output, settings.seed
     texts = UnitTexts(inputs.evalset, protocol)
@@ -149,18 +149,18 @@ def _require_writable(tool: str, plan: _Plan) -> None:
     further = [widget for widget in protocol.widgets if not isinstance(widget, Score | Spans)]
     if not judged or any(widget.required for widget in further) or len(judged) < len(plan.scores) + bool(plan.spans):
         raise OptionError(
-            f"`tool` {tool}: the protocol '{protocol.name}' asks for more than scores and error spans of "
+            f"{tool}: the protocol '{protocol.name}' asks for more than scores and error spans of "
             "outputs; take da, sqm, esa, esa-ai, mqm or likert, or `aliquot collect new`"
         )
     if protocol.side_by_side and tool != "pearmut":
         raise OptionError(
-            f"`tool` {tool}: the protocol '{protocol.name}' shows outputs side by side; {tool} gets one "
-            "output at a time: take esa, or `tool=pearmut`"
+            f"{tool}: the protocol '{protocol.name}' shows outputs side by side; {tool} gets one "
+            "output at a time: take esa, or pearmut"
         )
     plain = all(not s.criteria and (s.low, s.high) == (0, 100) for s in plan.scores) and len(plan.scores) < 2
     if tool == "appraise" and not plain:
         raise OptionError(
-            f"`tool` appraise: it asks for one score from 0 to 100, and the protocol '{protocol.name}' "
+            f"appraise: it asks for one score from 0 to 100, and the protocol '{protocol.name}' "
             "for others; take da, esa or mqm, or another tool"
         )
 

@@ -11,9 +11,10 @@ import polars as pl
 
 from aliquot.core.columns import decode_column
 from aliquot.core.evalset import EvalSet
-from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.errors import DataError, OptionError
 from aliquot.io.formats import tables
 from aliquot.io.writing import resolve_ending, write_bytes
+from aliquot.validation import one_of
 
 WHAT = ("judgments", "choices")
 FORMATS = ("table", "mqm")
@@ -38,7 +39,7 @@ def write_mqm(judgments: pl.DataFrame, data: EvalSet, path: Path | str) -> None:
     """Write errors as Google's MQM TSV: one row an error, marked <v>...</v> in the target or the source."""
     if not {"error", "severity"} <= set(judgments.columns):
         raise OptionError(
-            "an MQM file holds errors, and this campaign's protocol asks for other things; leave --format mqm out"
+            "an MQM file holds errors, and this campaign's protocol asks for other things; leave out `format` mqm"
         )
     rows = ["\t".join(_MQM)]
     rows += ["\t".join(map(_format_field, row)) for row in _mqm_rows(judgments, data, path)]
@@ -95,14 +96,12 @@ def _format_name(name: Any, path: Path | str) -> str:
     if _format_field(name) != str(name):
         raise DataError(
             f"{path}: the name {str(name)!r} has a tab or a line end, which an MQM file cannot hold; leave "
-            "--format mqm out, or give it another name"
+            "out `format` mqm, or give it another name"
         )
     return str(name)
 
 
 def check_what(what: str, format: str) -> None:  # noqa: A002
     """Refuse names that are none of ours."""
-    if what not in WHAT:
-        raise unknown_name("`what`", what, WHAT)
-    if format not in FORMATS:
-        raise unknown_name("--format", format, FORMATS)
+    one_of("what", what, WHAT)
+    one_of("format", format, FORMATS)

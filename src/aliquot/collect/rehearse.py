@@ -44,6 +44,7 @@ from aliquot.estimation.estimate_result import Estimates
 from aliquot.io.formats.campaign_database import as_url, without_password
 from aliquot.io.inputs import JudgmentsLike, as_judgments
 from aliquot.stats.arrays import FloatArray
+from aliquot.validation import between
 
 STEPS = ("controls", "repeats", "speeders", "straight_liners", "outliers")
 """Checks of `aliquot clean` that a rehearsal tries."""
@@ -157,10 +158,8 @@ def rehearse(
         raise OptionError(
             f"{without_password(campaign)}: a rehearsal copies a campaign's file; make one: aliquot collect new -o FILE"
         )
-    if not 1 <= annotators <= 2000:
-        raise OptionError(f"`annotators` {annotators}: choose 1 to 2000")
-    if not 0 <= replays <= 1000:
-        raise OptionError(f"`replays` {replays}: choose 0 to 1000")
+    between("annotators", annotators, 1, 2000)
+    between("replays", replays, 0, 1000)
     manner = behaviour or Behaviour()
     if like is not None:
         manner = learn_behaviour(as_judgments(like), manner)

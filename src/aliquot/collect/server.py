@@ -558,7 +558,7 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         listening.close()
         reason = getattr(error, "strerror", None) or str(error)
-        raise OptionError(f"cannot listen on {host}:{port} ({reason}); choose another --port or --host") from None
+        raise OptionError(f"cannot listen on {host}:{port} ({reason}); choose another `port` or `host`") from None
     return listening
 
 

@@ -52,9 +52,9 @@ class Behaviour:
     def __post_init__(self) -> None:
         for name, limit in (("noise", 2.0), ("severity", 2.0), ("careless", 1.0), ("dropouts", 1.0)):
             if not 0 <= getattr(self, name) <= limit:
-                raise OptionError(f"--{name} {getattr(self, name):g}: choose a number from 0 to {limit:g}")
+                raise OptionError(f"`{name}` is {getattr(self, name):g}; choose a number from 0 to {limit:g}")
         if self.pace is not None and not 0 < self.pace < 1e6:
-            raise OptionError(f"`seconds_per_judgment` {self.pace:g}: choose a number above 0")
+            raise OptionError(f"`seconds_per_judgment` is {self.pace:g}; choose a number above 0")
 
 
 def learn_behaviour(past: Judgments, behaviour: Behaviour) -> Behaviour:

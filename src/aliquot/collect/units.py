@@ -15,7 +15,8 @@ import numpy as np
 from aliquot.collect.protocols import Protocol
 from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.core.selection import Selection
-from aliquot.errors import DataError, OptionError, quoted, unknown_name
+from aliquot.errors import DataError, quoted
+from aliquot.validation import at_least, one_of
 
 PAIRS = ("balanced", "all")
 UNIT_ITEMS = 10
@@ -81,10 +82,8 @@ def make_units(
     >>> len(make_units(data, None, load_protocol("da")))  # one document, two systems
     2
     """
-    if pairs not in PAIRS:
-        raise unknown_name("`pairs`", pairs, PAIRS)
-    if unit_items < 1:
-        raise OptionError(f"`unit_items` {unit_items}: a unit has at least 1 item")
+    one_of("pairs", pairs, PAIRS)
+    at_least("unit_items", unit_items, 1)
     wanted = _cells_to_judge(evalset, selection, skip_missing=skip_missing)
     rng = np.random.default_rng(seed)
     rotation = _Rotation(protocol, pairs, rng)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 
-from aliquot.errors import OptionError
+from aliquot.validation import between
 
 MAX_WORKERS = 64
 _PAUSE = 0.3  # seconds between two looks at the workers
@@ -17,9 +17,7 @@ _PAUSE = 0.3  # seconds between two looks at the workers
 
 def check_count(count: int) -> int:
     """Refuse numbers of processes that make no sense."""
-    if not 1 <= count <= MAX_WORKERS:
-        raise OptionError(f"`workers` {count}: choose 1 to {MAX_WORKERS}")
-    return count
+    return between("workers", count, 1, MAX_WORKERS)
 
 
 def run_workers(place: str, listening: socket.socket, count: int, say: Callable[[str], object]) -> None:
