@@ -25,7 +25,7 @@ from aliquot.stats.arrays import FloatArray
 
 @dataclass(frozen=True)
 class Ask:
-    """A cell to judge: an item's output of a system, and the probability with which the policy took the system."""
+    """A cell to judge, and the probability with which the policy drew its system."""
 
     item: ItemId
     system: str
@@ -34,7 +34,7 @@ class Ask:
 
 
 def read_question(question: str | Sequence[tuple[str, str]], data: EvalSet) -> tuple[str, FloatArray | None]:
-    """The kind of question, and weights of the pairs where they are listed."""
+    """Return the kind of question, and weights (M x M) of listed pairs."""
     if isinstance(question, str) and ":" in question:
         question = [_parse_pair(part.strip(), data.systems) for part in question.split(",")]
     if isinstance(question, str):
@@ -65,7 +65,7 @@ def _parse_pair(text: str, systems: Sequence[str]) -> tuple[str, str]:
 
 
 def budget_in_cells(budget: int | str | None, data: EvalSet) -> int | None:
-    """A budget in cells: a number, "500judgments", "40items" (all their systems) or a share of all cells."""
+    """Return a budget in cells: a number, "500judgments", "40items" (all systems), or a share of all cells."""
     if budget is None:
         return None
     amount = parse_amount(budget)
@@ -85,7 +85,7 @@ Rater = tuple[Any, Any]  # whose answer, to which question
 
 
 def read_answers(judgments: JudgmentsLike | Iterable[tuple[Any, ...]]) -> list[tuple[ItemId, str, float, Rater]]:
-    """Answers one by one: errors of an answer are summed up, and a table's repeats by one annotator averaged.
+    """Return answers one by one; error spans are summed, and repeats by one annotator averaged.
 
     Answers that are marked or have no value are skipped.
     """
@@ -102,7 +102,7 @@ CellsLike = str | Path | pl.DataFrame | Iterable[Ask | tuple[ItemId, str] | str 
 
 
 def read_cells(asked: CellsLike) -> list[tuple[ItemId, str]]:
-    """Cells from what `next` returned, pairs of item and system, tables, or files of them."""
+    """Return cells from asks, pairs of item and system, tables, or files of tables."""
     cells: list[tuple[ItemId, str]] = []
     for part in [asked] if isinstance(asked, str | Path | pl.DataFrame) else asked:
         if isinstance(part, Ask):

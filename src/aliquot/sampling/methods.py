@@ -33,7 +33,7 @@ INJECTED = ("n", "rng", "cost", "amount", "mass")
 
 @dataclass(frozen=True, eq=False)
 class DesignDraw:
-    """What a design gives."""
+    """A draw of a design."""
 
     rows: IntArray  # the drawn rows in the order of drawing
     probability: FloatArray | None  # every item's inclusion probability (N), or None when it has none
@@ -44,7 +44,7 @@ class DesignDraw:
 
 @dataclass(frozen=True, eq=False)
 class Subset:
-    """What a subset method gives: rows, best first, and optionally what each stands for."""
+    """Rows chosen by a subset method, best first, and optionally weights."""
 
     rows: IntArray
     weight: FloatArray | None = None
@@ -65,7 +65,7 @@ class Method(RegistryEntry):
 
     @property
     def gives(self) -> str:
-        """What comes out, in words."""
+        """The kind of result, in words."""
         words = {"utility": "order", "subset": "subset", "design": "probabilities"}
         return words[self.kind] if self.name != "guided" else "random subset"
 
@@ -236,7 +236,7 @@ _TOKENIZER = {"bleu": "13a", "unigram": "whitespace"}
 
 
 def translate_similarity(method: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Understand subset2evaluate's way of naming diversity's similarity as its metric, with its tokeniser."""
+    """Return parameters with subset2evaluate's `metric` of diversity as `similarity` and `tokenizer`."""
     parameters = dict(parameters)
     if method == "diversity" and "metric" in parameters:
         old = str(parameters.pop("metric"))
@@ -247,7 +247,7 @@ def translate_similarity(method: str, parameters: Mapping[str, Any]) -> dict[str
 
 
 def check_needs(evalset: EvalSet, method: Method) -> None:
-    """Raise when the data lack what the method cannot do without."""
+    """Raise DataError if the data lack what the method needs."""
     lacking = {
         "metric": not evalset.scores,
         "outputs": evalset.outputs is None,
@@ -308,7 +308,7 @@ def choose_method(evalset: EvalSet, goal: Goal = "means") -> MethodChoice:
 
 
 def resolve_spec(data: EvalSet, spec: Spec, parameters: Mapping[str, Any]) -> tuple[Spec, dict[str, Any]]:
-    """Apply old names, `auto`, and parameters given apart from the spec."""
+    """Return the spec with its present method name and all parameters, and how `auto` chose."""
     arguments: dict[str, Any] = dict(spec.parameters) | {k: v for k, v in parameters.items() if v is not None}
     details: dict[str, Any] = {}
     name = spec.name
@@ -330,7 +330,7 @@ def resolve_spec(data: EvalSet, spec: Spec, parameters: Mapping[str, Any]) -> tu
 
 
 def _adapt_metric(method: Method, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """With `auto` the user does not know the method: a metric= becomes metrics= where that is what it takes."""
+    """Rename `metric` to `metrics` if the method that `auto` chose takes that."""
     adapted = dict(arguments)
     if "metric" in adapted and "metric" not in method.parameters:
         metric = adapted.pop("metric")

@@ -1,4 +1,4 @@
-"""What `aliquot next` gives: the next cells or pairs to judge, what is decided by now, and the cells of each system."""
+"""The result of `aliquot next`: cells or pairs to judge next, decisions so far, and counts by system."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Batch(Result):
 
 
 def next_cells(allocator: Allocator, count: int) -> Batch:
-    """Take the next cells from an allocator."""
+    """Return the next cells of an allocator."""
     before = dict(allocator.counts)
     advice = allocator.advice()
     cells = allocator.next(count)
@@ -88,7 +88,7 @@ def next_cells(allocator: Allocator, count: int) -> Batch:
 
 
 def next_pairs(allocator: PairAllocator, count: int) -> Batch:
-    """Take the next pairs from an allocator."""
+    """Return the next pairs of an allocator."""
     advice = allocator.advice()
     asks = allocator.next(count)
     advice = advice if asks else allocator.advice()

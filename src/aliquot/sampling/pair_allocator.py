@@ -47,7 +47,7 @@ PAIR_QUESTIONS = ("top", "best", "ranking")
 
 @dataclass(frozen=True)
 class PairAsk:
-    """Two outputs to choose from, in the order in which to show them, and the probability the pair was taken with."""
+    """Two outputs to compare, in display order, and the probability with which the pair was drawn."""
 
     item: ItemId
     a: str
@@ -57,7 +57,7 @@ class PairAsk:
 
 @dataclass(frozen=True)
 class RankedSystem:
-    """A system's place by the choices so far."""
+    """A system's strength by the choices so far."""
 
     system: str
     strength: float  # log-odds against an average system, drawn towards 0 by a normal prior
@@ -177,7 +177,7 @@ class PairAllocator(AllocationLog[PairAsk]):
         return self._policy.probabilities(state, self._spec.parameters)
 
     def _next_row(self, pair: int) -> int:
-        """Take the pair's next item."""
+        """Advance a pair and return the row of its next item."""
         row = self._row_at(pair)
         self._reached[pair] += 1
         self._asked[pair] += 1
@@ -185,11 +185,11 @@ class PairAllocator(AllocationLog[PairAsk]):
         return row
 
     def _row_at(self, pair: int) -> int:
-        """The item at the place that a pair has reached."""
+        """Return the row at a pair's place in its order."""
         return int(self._order[(self._start[pair] + self._reached[pair]) % len(self.items)])
 
     def _pass_unavailable(self, pair: int) -> None:
-        """Pass over items that cannot be asked, or that were answered without being asked: their time has come."""
+        """Advance past items without outputs, and past answered items, whose choices count from now on."""
         while self._reached[pair] < len(self.items):
             row = self._row_at(pair)
             if self._has_outputs(pair, row):
@@ -200,7 +200,7 @@ class PairAllocator(AllocationLog[PairAsk]):
             self._reached[pair] += 1
 
     def _has_outputs(self, pair: int, row: int) -> bool:
-        """Whether both systems of a pair have an output for the item."""
+        """Return whether both systems of a pair have an output for the item."""
         present = self._present
         return present is None or bool(present[row, self._first[pair]] and present[row, self._second[pair]])
 
@@ -223,7 +223,7 @@ class PairAllocator(AllocationLog[PairAsk]):
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def add(self, choices: Iterable[Choice]) -> None:
-        """Take choices (item, a, b, winner) or (item, a, b, winner, annotator); the winner is None for a tie.
+        """Record choices (item, a, b, winner) or (item, a, b, winner, annotator); the winner is None for a tie.
 
         Choices may come in any order, late or in part; all of a call are taken or, where one is wrong, none. Those that
         were never asked are kept and marked: they inform the policy and the ranking at once, decisions when the pair
@@ -245,7 +245,7 @@ class PairAllocator(AllocationLog[PairAsk]):
         return self._build_answer((event["item"], event["a"], event["b"], event["winner"], event.get("annotator")))
 
     def _resolve_choice(self, choice: Choice) -> tuple[int, int, float]:
-        """Pair, row and value (1 where the first system of the pair won) of a choice, or why it cannot be one."""
+        """Return pair, row and value (1 if the pair's first system won); raise for an invalid choice."""
         if len(choice) not in (4, 5):
             raise DataError(f"{choice!r} is no choice; give (item, a, b, winner) or (item, a, b, winner, annotator)")
         item, a, b, winner = choice[:4]
@@ -279,7 +279,7 @@ class PairAllocator(AllocationLog[PairAsk]):
             self._update_sequence(pair, row)
 
     def _update_counts(self, pair: int, values: Mapping[str | None, float], sign: float) -> None:
-        """Count an item's choice, the mean of its annotators', or take it back."""
+        """Add (sign 1) or remove (-1) an item's choice, the mean over annotators."""
         if not values:
             return
         a, b, value = self._first[pair], self._second[pair], float(np.mean(list(values.values())))
@@ -290,7 +290,7 @@ class PairAllocator(AllocationLog[PairAsk]):
         self._ties += sign * (1.0 - abs(2.0 * value - 1.0))
 
     def _update_sequence(self, pair: int, row: int) -> None:
-        """Let the sequences take an item's value, the mean of its annotators' choices; a later choice revises it."""
+        """Add an item's value, the mean over annotators, to the pair's sequence, or revise it."""
         mean = self._mean_answer((pair, row))
         if (pair, row) in self._sequence_place:
             self._decisions.revise_value(pair, self._sequence_place[pair, row], mean)
@@ -301,7 +301,7 @@ class PairAllocator(AllocationLog[PairAsk]):
 
     @property
     def choices(self) -> pl.DataFrame:
-        """All choices as the table that `aliquot.compare` reads: item, annotator, system_a, system_b, choice."""
+        """Table of all choices for `aliquot.compare`: item, annotator, system_a, system_b, choice."""
         rows = [
             {
                 "item": e["item"],
@@ -319,7 +319,7 @@ class PairAllocator(AllocationLog[PairAsk]):
 
     @property
     def signature(self) -> str:
-        """The line that gives the same pairs, given the same choices."""
+        """The line that reproduces the pairs, given the same choices."""
         options = self._options
         return make_signature(
             f"allocate:{options['policy']}",
@@ -330,7 +330,7 @@ class PairAllocator(AllocationLog[PairAsk]):
         )
 
     def ranking(self) -> list[RankedSystem]:
-        """Systems by Bradley-Terry strength, ties half a win, the best first."""
+        """Return systems by Bradley-Terry strength, best first; a tie is half a win."""
         posterior = fit_strengths(self._value, self._number, self._ties)
         won, n = self._value.sum(axis=1), self._number.sum(axis=1)
         rate = np.divide(won, n, out=np.full(len(n), np.nan), where=n > 0)
@@ -341,7 +341,7 @@ class PairAllocator(AllocationLog[PairAsk]):
         ]
 
     def advice(self) -> PairAdvice:
-        """Say what is decided, valid at every look, and whether to stop; sampling/pair_decisions.py says how."""
+        """Return what is decided, with error rate alpha over all looks, and whether to stop."""
         posterior = fit_strengths(self._value, self._number, self._ties)
         spread = 0.25 * max(1.0 - self._ties / max(self._number.sum() / 2, 1.0), 0.1)
         ended = None
@@ -357,7 +357,7 @@ class PairAllocator(AllocationLog[PairAsk]):
     def restore(
         cls, data: DataLike | Sequence[str], state: Mapping[str, Any], *, items: Iterable[ItemId] | None = None
     ) -> PairAllocator:
-        """Go on from what `state` gave, with the same data."""
+        """Return an allocator from the result of `state`, with the same data."""
         allocator = cls(data, items=items, **read_options(state, "a PairAllocator"))
         require_same_data(state, allocator._fingerprint)
         for event in state["log"]:
@@ -374,7 +374,7 @@ class PairAllocator(AllocationLog[PairAsk]):
         columns: Mapping[str, str] | None = None,
         **options: Any,
     ) -> PairAllocator:
-        """Go on from choices alone, where no state was kept; the options must be those of the first call.
+        """Return an allocator from choices alone, without a state; the options must be those of the first call.
 
         A pair's place is one past the furthest item that was chosen on or is in `asked`, as long as at least half of
         the items up to there are known; choices beyond it count for decisions when the pair's order reaches them.
@@ -405,7 +405,7 @@ class PairAllocator(AllocationLog[PairAsk]):
         return allocator
 
     def _replay_asked(self, pairs_and_rows: set[tuple[int, int]]) -> None:
-        """Note the choices that were asked, pair by pair in the order of items."""
+        """Record the choices that were asked, pair by pair in the order of items."""
         n = len(self.items)
         for pair in range(len(self._first)):
             on_pair = (row for other, row in pairs_and_rows if other == pair)

@@ -27,7 +27,7 @@ _UNLIMITED = 10**12
 
 @dataclass(frozen=True)
 class PairAdvice:
-    """What is decided by now, at every look with the same guarantee, and what to do."""
+    """Decisions so far, with one error rate over all looks, and whether to stop."""
 
     winner: str | None  # the only system that is not beaten
     beaten: Mapping[str, tuple[str, ...]]  # system -> systems decided to be better
@@ -40,7 +40,7 @@ class PairAdvice:
 
 
 class PairDecisions:
-    """Feed it each pair's values, 1 where its first system won, in the order of the items; pairs as `np.triu_indices`.
+    """Confidence sequences of all pairs (in the order of `np.triu_indices`); a value is 1 if the first system won.
 
     >>> decisions = PairDecisions(("A", "B"), np.array([100]), "best", 0.05)
     >>> for _ in range(30):
@@ -62,19 +62,19 @@ class PairDecisions:
         self._fed = np.zeros(len(self.population), dtype=np.int64)  # values that the sequences have seen
 
     def add_value(self, pair: int, value: float) -> int:
-        """Take one more value of a pair; return its place, by which it can be revised."""
+        """Add a value to a pair's sequence; return its place, for `revise_value`."""
         self._values[pair].append(value)
         return len(self._values[pair]) - 1
 
     def revise_value(self, pair: int, place: int, value: float) -> None:
-        """Replace a value, because another annotator has chosen on the same item; sequences begin anew."""
+        """Replace a value after another choice on the same item; the sequences restart."""
         if self._values[pair][place] != value:
             self._values[pair][place] = value
             self._restart_sequences()
 
     @property
     def better(self) -> BoolArray:
-        """M x M: the row's system is decided to be better than the column's."""
+        """M x M, whether the row's system is decided to be better than the column's."""
         while waiting := [pair for pair, values in enumerate(self._values) if self._fed[pair] < len(values)]:
             values = np.full(len(self._first), np.nan)
             values[waiting] = [self._values[pair][self._fed[pair]] for pair in waiting]
@@ -89,7 +89,7 @@ class PairDecisions:
     def advice(
         self, strength: FloatArray, spread: float, number: FloatArray, asked: int, ended: str | None
     ) -> PairAdvice:
-        """Say what is decided and whether to stop.
+        """Return what is decided and whether to stop.
 
         Args:
             strength: of the systems, for the forecast.

@@ -23,7 +23,7 @@ ChoicesLike = str | Path | pl.DataFrame | Iterable[Choice] | Sequence[str | Path
 
 
 def read_choices(choices: ChoicesLike, columns: Mapping[str, str] | None = None) -> list[Choice]:
-    """Choices one by one, from a table as `aliquot.compare` reads it; rows without a choice are skipped.
+    """Return choices from a table as `aliquot.compare` reads it; rows without a choice are skipped.
 
     What an annotator chose on the same two outputs more than once is one choice: the more frequent one, or a tie.
 
@@ -52,7 +52,7 @@ def read_choices(choices: ChoicesLike, columns: Mapping[str, str] | None = None)
 
 
 def _merge_repeats(rows: list[tuple[ItemId, str, str, str | None, str | None]]) -> list[Choice]:
-    """One choice for each annotator who has a name, item and pair."""
+    """Merge repeated choices of a named annotator on an item and pair."""
     balance: dict[tuple[ItemId, frozenset[str], str | None], int] = {}
     for item, a, b, winner, who in rows:
         key = (item, frozenset((a, b)), who)
@@ -68,7 +68,7 @@ def _merge_repeats(rows: list[tuple[ItemId, str, str, str | None, str | None]]) 
 
 
 def read_pairs(asked: Sequence[str | Path | pl.DataFrame]) -> list[tuple[str, str, str]]:
-    """Item and systems of tables that `aliquot next --unit pair` has written."""
+    """Return item and systems of each row of tables that `aliquot next --unit pair` wrote."""
     pairs = []
     for part in asked:
         frame = part if isinstance(part, pl.DataFrame) else read_frame(read_bytes(part), part)
@@ -98,7 +98,7 @@ def _read_choice_table(choices: str | Path | pl.DataFrame, columns: Mapping[str,
 def read_systems_and_items(
     data: DataLike | Sequence[str], items: Iterable[ItemId] | None
 ) -> tuple[tuple[str, ...], list[ItemId], BoolArray | None, str]:
-    """Systems, items, which outputs there are (None: all) and a fingerprint."""
+    """Return systems, items, which outputs exist (N x M; None: all) and a fingerprint."""
     if isinstance(data, list | tuple) and all(isinstance(name, str) for name in data):
         systems, ids = tuple(data), [] if items is None else list(items)
         if not ids:
@@ -127,7 +127,7 @@ def read_systems_and_items(
 
 
 def budget_in_choices(budget: int | str | None, every: int) -> int | None:
-    """A budget in choices: a number, "500judgments" or a share of all items of all pairs."""
+    """Return a budget in choices: a number, "500judgments", or a share of all items of all pairs."""
     if budget is None:
         return None
     amount = parse_amount(budget)

@@ -26,7 +26,7 @@ _MIN_DISPERSION = 0.1
 
 @dataclass(frozen=True, eq=False)
 class PairPolicyState:
-    """What a policy may look at."""
+    """The state that a policy decides on."""
 
     asked: IntArray  # P, choices asked of each pair, answered or not
     population: IntArray  # P, items that a pair can be compared on
@@ -52,14 +52,14 @@ class PairPolicyState:
 
     @property
     def posterior(self) -> StrengthPosterior:
-        """Strengths by the answers; their covariance as if everything asked were answered."""
+        """Strengths given the answers, with the covariance as if all asked choices were answered."""
         return fit_strengths(self.value, self.number, self.ties, self.asked)
 
 
 def fit_strengths(
     value: FloatArray, number: FloatArray, ties: float, asked: IntArray | None = None
 ) -> StrengthPosterior:
-    """Bradley-Terry strengths of the systems; with `asked`, the covariance counts what is under way too."""
+    """Fit Bradley-Terry strengths; with `asked`, the covariance counts unanswered choices too."""
     planned = np.zeros_like(number)
     if asked is not None:
         planned[np.triu_indices(len(number), 1)] = asked
@@ -74,7 +74,7 @@ PAIR_POLICIES: dict[str, Policy] = {}
 
 
 def _choose_least_compared(state: PairPolicyState, among: BoolArray) -> FloatArray:
-    """Of the pairs with the fewest choices the one whose turn comes first."""
+    """Choose a pair with the fewest choices, by turn."""
     order = np.lexsort((state.turn, state.asked, ~among))
     return one_hot(int(order[0]), len(among))
 
@@ -119,7 +119,7 @@ def dueling(state: PairPolicyState, *, first: int = 1) -> FloatArray:
 
 
 class _Rounds:
-    """The sets of the paper in the memory of a policy: L_R is `left` (what L_C has left of a round), L_N is `then`."""
+    """The paper's sets, kept between choices: `left` is L_R (the rest of this round), `then` is L_N (the next)."""
 
     def __init__(self, memory: dict[str, Any], systems: int) -> None:
         if not memory:
@@ -127,7 +127,7 @@ class _Rounds:
         self.memory = memory
 
     def next_leader(self, candidate: BoolArray, share: FloatArray, evidence: FloatArray) -> int:
-        """The system that leads the next comparison, after the last one has been taken into account."""
+        """Update the sets with the last comparison and return the next leading system."""
         memory = self.memory
         if memory["lead"] is not None:
             memory["left"] = [system for system in memory["left"] if system != memory["lead"]]
@@ -144,7 +144,7 @@ class _Rounds:
 
 
 def empirical_divergence(value: FloatArray, number: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Shares of wins, 1/2 where nothing is known, and I_i = sum of n_ij d(share_ij, 1/2) over j with share_ij <= 1/2.
+    """Return shares of wins (1/2 without choices) and I_i = sum of n_ij d(share_ij, 1/2) over j with share_ij <= 1/2.
 
     >>> share, evidence = empirical_divergence(np.array([[0.0, 3.0], [1.0, 0.0]]), np.array([[0.0, 4.0], [4.0, 0.0]]))
     >>> share[0, 1].item(), evidence.round(4).tolist()
@@ -156,7 +156,7 @@ def empirical_divergence(value: FloatArray, number: FloatArray) -> tuple[FloatAr
 
 
 def choose_opponent(lead: int, share: FloatArray, evidence: FloatArray) -> int:
-    """The system that `lead` is compared with; itself where it loses to none and is the best."""
+    """Return the system to compare with `lead`; itself if it loses to none and is the best."""
     best = int(np.argmin(evidence))
     losing = share[lead] <= 0.5
     losing[lead] = False
@@ -167,7 +167,7 @@ def choose_opponent(lead: int, share: FloatArray, evidence: FloatArray) -> int:
 
 
 def pair_index(first: int, second: int, systems: int) -> int:
-    """The place of a pair in `np.triu_indices`.
+    """Return the index of a pair in `np.triu_indices`.
 
     >>> [pair_index(a, b, 4) for a, b in zip(*np.triu_indices(4, 1))]
     [0, 1, 2, 3, 4, 5]
@@ -214,7 +214,7 @@ def rucb(state: PairPolicyState, *, alpha: float = 0.51) -> FloatArray:
 
 
 def upper_bounds(value: FloatArray, number: FloatArray, alpha: float) -> FloatArray:
-    """RUCB's optimistic shares; 1/2 on the diagonal.
+    """Return RUCB's upper bounds of shares of wins; 1/2 on the diagonal.
 
     >>> upper_bounds(np.array([[0.0, 3.0], [1.0, 0.0]]), np.array([[0.0, 4.0], [4.0, 0.0]]), 0.51).round(3).tolist()
     [[0.5, 1.17], [0.67, 0.5]]
@@ -263,7 +263,7 @@ def auto(state: PairPolicyState, *, floor: float = FLOOR, first: int = 2, decide
 
 
 def _undecided_pairs(state: PairPolicyState, posterior: StrengthPosterior) -> BoolArray:
-    """Pairs whose decision the question waits for."""
+    """Return the pairs that the question still has to decide."""
     (a, b), better = state.pairs, state.decisions.better
     if state.question == "ranking":
         return ~(better | better.T)[a, b]
@@ -272,7 +272,7 @@ def _undecided_pairs(state: PairPolicyState, posterior: StrengthPosterior) -> Bo
 
 
 def _choose_rarest_systems(state: PairPolicyState, first: int) -> FloatArray | None:
-    """The pair of the two systems with the fewest choices, while some system has fewer than `first`."""
+    """Choose the pair of systems with the fewest choices; None once all systems have `first`."""
     a, b = state.pairs
     counts = np.bincount(a, state.asked, len(state.value)) + np.bincount(b, state.asked, len(state.value))
     lacking = state.open & ((counts[a] < first) | (counts[b] < first))
@@ -283,7 +283,7 @@ def _choose_rarest_systems(state: PairPolicyState, first: int) -> FloatArray | N
 
 
 def expected_gain(state: PairPolicyState, posterior: StrengthPosterior) -> FloatArray:
-    """How much one more choice of each pair lowers the expected loss of the question.
+    """Return the reduction of the expected loss by one more choice, for each pair.
 
     The loss is sum w_st E Phi(-|d_st| / sd_st) over pairs, d_st drawn from the posterior of the strengths, C its
     covariance. A choice between a and b adds i_ab to the information on x'strengths, x = e_a - e_b; so the variance of

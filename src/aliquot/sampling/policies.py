@@ -27,7 +27,7 @@ _GAIN_DRAWS = 60  # of the draws, those over which the gain is averaged
 
 @dataclass(frozen=True, eq=False)
 class PolicyState:
-    """What a policy may look at."""
+    """The state that a policy decides on."""
 
     asked: IntArray  # M, items asked for each system, answered or not
     population: int  # items of the test set
@@ -93,12 +93,12 @@ def one_hot(system: int, count: int) -> FloatArray:
 
 
 def _choose_least_asked(state: PolicyState, among: BoolArray) -> FloatArray:
-    """The first of the systems with the fewest items."""
+    """Choose the first system with the fewest items."""
     return one_hot(int(np.argmin(np.where(among, state.asked, np.iinfo(np.int64).max))), len(among))
 
 
 def _choose_starter(state: PolicyState, first: int) -> FloatArray | None:
-    """Every system gets its first items before anything else."""
+    """Choose a system with fewer than `first` items; None if there is none."""
     if first < 1:
         raise OptionError(f"first={first}: every system needs at least 1 item")
     lacking = state.open & (state.asked < first)
@@ -152,7 +152,7 @@ def successive_halving(state: PolicyState) -> FloatArray:
 
 
 def _in_phases(state: PolicyState, phases: list[tuple[int, int]]) -> FloatArray:
-    """Items for each surviving system up to the end of each phase, and how many systems it drops.
+    """Choose a system in phases of (items for each surviving system, number of systems dropped).
 
     Who survived a phase is read off the counts: systems that went on, then those with the best estimates, until there
     are as many as survive. So a system that has gone on is never dropped by what was learned afterwards.
@@ -200,7 +200,7 @@ def auto(state: PolicyState, *, floor: float = FLOOR, first: int = MIN_ITEMS) ->
 
 
 def expected_gain(state: PolicyState) -> FloatArray:
-    """How much one more item of each system lowers the expected loss of the question.
+    """Return the reduction of the expected loss by one more item, for each system.
 
     For pairs the loss is sum w_st P(order of s and t is wrong) = sum w_st E Phi(-|d| / sd_st), d = T_s - T_t drawn from
     what is known and sd_st^2 = v (1/n_s - 1/N + 1/n_t - 1/N); its derivative with respect to n_s is minus the gain.
@@ -226,13 +226,13 @@ def expected_gain(state: PolicyState) -> FloatArray:
 
 
 def _fill_unjudged(values: FloatArray) -> FloatArray:
-    """Systems that nobody judged yet, because answers are late, are taken for average ones."""
+    """Replace the means of unjudged systems by the average."""
     is_known = np.isfinite(values)
     return np.where(is_known, values, values[is_known].mean() if is_known.any() else 0.0)
 
 
 def pair_weights(state: PolicyState, draws: FloatArray) -> FloatArray:
-    """How much the question minds a wrong order of each pair; `draws` are draws of the means."""
+    """Return the loss of a wrong order of each pair (M x M), given draws of the means."""
     m = len(state.asked)
     if state.question == "pairs":
         return np.zeros((m, m)) if state.pairs is None else state.pairs
@@ -240,7 +240,7 @@ def pair_weights(state: PolicyState, draws: FloatArray) -> FloatArray:
 
 
 def question_weights(question: str, draws: FloatArray) -> FloatArray:
-    """Weights of pairs for the questions top, best and ranking; `draws` are draws of what systems are ordered by."""
+    """Return pair weights (M x M) for the questions top, best and ranking, given draws of means or strengths."""
     m = draws.shape[1]
     if question == "ranking":
         return np.ones((m, m))
@@ -251,5 +251,5 @@ def question_weights(question: str, draws: FloatArray) -> FloatArray:
 
 
 def standard_draws(seed: list[int], systems: int) -> FloatArray:
-    """The normal numbers that a batch uses."""
+    """Return the standard normal draws of a batch (draws x systems)."""
     return np.random.default_rng(seed).standard_normal((_N_DRAWS, systems))

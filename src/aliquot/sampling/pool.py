@@ -83,7 +83,7 @@ class PoolSelection(Shown):
         return () if auto is None else (f"auto chose {auto}",)
 
     def views(self) -> tuple[View, ...]:
-        """Return the views `items` (the first few) and `describe_effect`."""
+        """Return the views `items` (the first few) and `effect`."""
         population, cost = self.selection.population, self.selection.cost
         share = format_percent(len(self) / population)
         size = f"{len(self):,} of {population:,} sources ({share}) by {self.selection.method}"
@@ -113,7 +113,7 @@ class PoolSelection(Shown):
 
 
 def _cut_source(row: Mapping[str, Any]) -> str:
-    """Return the begin of a source in one line."""
+    """Return the beginning of a source in one line."""
     text = " ".join(str(row.get("source") or "").split())
     return text if len(text) <= MAX_EXCERPT else f"{text[: MAX_EXCERPT - 1]}…"
 
@@ -232,7 +232,7 @@ def select_pool(
 
 
 def _without_duplicates(measured: MeasuredPool, dedup: str | None) -> IntArray:
-    """Rows whose source repeats no earlier one; all where duplicates are not looked for."""
+    """Return the rows whose source repeats no earlier one; all rows without `dedup`."""
     if dedup is None:
         return np.arange(measured.n_items)
     hashes = measured.parts.read_column("text")
@@ -244,7 +244,7 @@ def _without_duplicates(measured: MeasuredPool, dedup: str | None) -> IntArray:
 
 
 def _pool_items(measured: MeasuredPool, method: PoolMethod, kept_rows: IntArray) -> tuple[PoolItems, str]:
-    """The pool as numbers, and six hexadecimal digits of all that the choice depends on."""
+    """Return the pool as numbers, and a digest of all numbers that the selection depends on."""
     parts, digest = measured.parts, hashlib.blake2b(digest_size=16)
     arrays: dict[str, NDArray[np.generic]] = {}
     digest.update(parts.read_column("id").tobytes())
@@ -280,7 +280,7 @@ def _build_table(records: list[dict[str, Any]]) -> pl.DataFrame:
 def _refuse_empty(
     values: NDArray[np.generic], column: str, array: str, method: PoolMethod, measured: MeasuredPool
 ) -> None:
-    """Raise when a column that the choice depends on is empty in the whole pool: its name is misspelt."""
+    """Raise DataError if a column that the selection depends on is empty in the whole pool."""
     value = method.request.value
     if column in (BALANCE, BINS):
         empty, what = bool((values == hash_texts([NO_GROUP])[0]).all()), f"a value in '{array.removeprefix('group:')}'"
@@ -294,14 +294,14 @@ def _refuse_empty(
 
 
 def _refuse_absent_roles(measured: MeasuredPool, method: PoolMethod) -> None:
-    """Raise when `columns` gives a role to a field that no item has."""
+    """Raise DataError if `columns` names a field that no item has."""
     for role in ("id", *(["document"] if method.request.document else [])):
         if role in measured.pool.fields and not measured.parts.read_column(role).any():
             raise _build_absent_error(role, measured)
 
 
 def _check_sources(records: Sequence[dict[str, Any]], measured: MeasuredPool) -> None:
-    """Look for sources among the chosen items, which the first pass may not have read."""
+    """Warn if no chosen item has a source; the first pass may not have read sources."""
     if any("source" in record for record in records) or not records:
         return
     if "source" in measured.pool.fields:
@@ -320,7 +320,7 @@ def _build_absent_error(role: str, measured: MeasuredPool) -> DataError:
 
 
 def _warn_of_unlike_sources(measured: MeasuredPool, method: PoolMethod) -> None:
-    """Warn once for the whole pool when its sources look unlike those a model learned from."""
+    """Warn if many sources are unlike those the model was trained on."""
     if method.request.value_kind != "model":
         return
     warning = build_unlike_warning(measured.parts.read_column("unlike").astype(np.float64, copy=False))

@@ -1,4 +1,4 @@
-"""Which methods a pool takes, what each needs to know of every source, and how it then runs on those numbers.
+"""Methods on pools: what each reads from every source, and how it runs on those numbers.
 
 The methods of `select` run unchanged on `PoolItems`, which is why a pool and a loaded file give the same selection.
 Only k-means is another one, in mini-batches (Sculley 2010).
@@ -46,11 +46,11 @@ _CHUNK = 1 << 14
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PoolItems(EvalSet):
-    """Items of a pool by row number, as numbers: documents are codes, and sources are known by what was measured."""
+    """Items of a pool as numbers: row numbers, document codes, and lengths or predictions in place of sources."""
 
     @property
     def has_sources(self) -> bool:
-        """Whether lengths or predictions stand for the sources."""
+        """Whether lengths or predictions of the sources are there."""
         return LENGTH in self.items.columns or PREDICTED in self.items.columns
 
     @cached_property
@@ -85,7 +85,7 @@ def pool_items(
 
 @dataclass(frozen=True)
 class Value:
-    """How every source gets its number."""
+    """How the number of a source is computed."""
 
     # length, column, model (a file that `aliquot learn` wrote) or predictor (module:function)
     kind: Literal["length", "column", "model", "predictor"]
@@ -97,7 +97,7 @@ class Value:
 
 @dataclass(frozen=True)
 class PassRequest:
-    """What the first pass takes from every source."""
+    """What the first pass reads from every source."""
 
     value: Value | None = None  # its utility or size, or None
     length: bool = False  # whether its length is needed
@@ -124,7 +124,7 @@ class PassRequest:
 
     @property
     def needs_source(self) -> bool:
-        """Whether the texts have to be read at all."""
+        """Whether the first pass reads texts."""
         by_text = self.value_kind not in (None, "column")
         return bool(by_text or self.length or self.dedup or self.vectors or self.cost == ESA_TIME)
 
@@ -141,7 +141,7 @@ class PoolMethod:
 
     @property
     def method(self) -> Method:
-        """The method that runs on the numbers: what a utility gives is measured already and read from its column."""
+        """The method to run; a utility becomes `source`, which reads the measured column."""
         method = find_method(self.spec.name)[0]
         return replace(find_method("source")[0], name=method.name) if method.name in _UTILITIES else method
 
@@ -154,7 +154,7 @@ def pool_method(
     dedup: str | None = None,
     pair: str | None = None,
 ) -> PoolMethod:
-    """Read a method's spec and find out what it needs of every source."""
+    """Parse a method's spec, and what it needs from every source."""
     if dedup is not None and dedup not in DEDUP:
         raise unknown_name("way to find duplicates", dedup, DEDUP, "use `dedup=exact` or `dedup=near`")
     spec = parse_spec(DEFAULT_DESIGN if text == "auto" else text)
@@ -216,7 +216,7 @@ def _file_digest(name: str) -> str:
 
 
 def _read_size(parameters: dict[str, Any], common: dict[str, Any], pair: str | None) -> str:
-    """Rewrite the size of pps to name a column of `PoolItems`; return that column."""
+    """Replace the size of pps by a column of `PoolItems` in `parameters`; return that column."""
     size = parse_value(parameters.get("size", "error"))
     if size in ("difficulty", "variance"):
         raise OptionError(
@@ -250,7 +250,7 @@ def pool_kmeans(
     weighted: bool = False,
     model: str = NGRAMS,
 ) -> Subset:
-    """Items nearest to the centres of n clusters of the vectors at `rows`; places in `rows` are returned.
+    """Return the places in `rows` of the items nearest to the centres of n clusters.
 
     `weighted` gives each chosen item the size of its cluster as weight.
     """
@@ -289,7 +289,7 @@ def _fit_centres(vectors: NDArray[np.generic], rows: IntArray, n: int, rng: np.r
 def _assign_to_centres(
     vectors: NDArray[np.generic], rows: IntArray, centres: FloatArray
 ) -> tuple[IntArray, FloatArray]:
-    """The nearest centre of every row and the squared distance to it, a bounded stretch at a time."""
+    """Return each row's nearest centre and squared distance to it, in chunks."""
     label = np.empty(len(rows), dtype=np.int64)
     distance = np.empty(len(rows))
     squares = (centres**2).sum(axis=1)

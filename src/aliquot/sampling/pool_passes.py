@@ -97,7 +97,7 @@ def _measure_table(table: pl.DataFrame, partition: Partition, request: PassReque
 
 
 def _measure_values(table: pl.DataFrame, arrays: Arrays, value: Value, path: str) -> Arrays:
-    """The value of every source and, for a model, how unlike its training sources it is."""
+    """Return the value of every source and, for a model, its unlikeness to the training sources."""
     if value.kind == "length":
         return {"value": arrays["length"]}
     if value.kind == "column":
@@ -120,7 +120,7 @@ def _load_model(name: str, digest: str) -> SourceModel:
 
 
 def _language_pairs(table: pl.DataFrame, path: str) -> list[str | None] | str | None:
-    """Every source's language pair: from its columns, or else from the file's name."""
+    """Return language pairs from the columns, or else one from the file name."""
     pairs = table.select(pl.coalesce([f"hint:{name}" for name in PAIR_COLUMNS])).to_series()
     if pairs.null_count() < len(pairs):
         return pairs.to_list()
@@ -131,7 +131,7 @@ def _language_pairs(table: pl.DataFrame, path: str) -> list[str | None] | str | 
 
 
 def _hash_series(values: pl.Series) -> NDArray[np.uint64]:
-    """64 bits for each text; 0 where there is none."""
+    """Return 64-bit hashes; 0 for a missing text."""
     hashes = np.array(values.hash(seed=0).to_numpy(), dtype=np.uint64)
     hashes[hashes == 0] = 1
     if values.null_count():
@@ -149,7 +149,7 @@ def hash_texts(values: list[str]) -> NDArray[np.uint64]:
 
 
 def normalise_texts(source: pl.Series) -> pl.Series:
-    r"""Write texts alike that read alike: compatible characters, lower case, single spaces.
+    r"""Normalise texts for comparison: NFKC, lower case, single spaces.
 
     >>> normalise_texts(pl.Series(["A\u00a0 Cat ", None])).to_list()
     ['a cat', '']
@@ -163,7 +163,7 @@ def normalise_texts(source: pl.Series) -> pl.Series:
 
 @dataclass(frozen=True)
 class PartitionArrays:
-    """The arrays of the `count` partitions, each kept in the journal as soon as it is measured."""
+    """The arrays of `count` partitions, in a journal on disk."""
 
     journal: Journal
     count: int
@@ -186,20 +186,20 @@ class PartitionArrays:
                     yield np.frombuffer(raw, dtype=dtype).reshape(shape)
 
     def count_items(self) -> NDArray[np.int64]:
-        """The number of items of every partition."""
+        """Return the number of items in each partition."""
         return np.array([len(part) for part in self._iterate_arrays("id")], dtype=np.int64)
 
     def read_column(self, name: str) -> NDArray[np.generic]:
-        """One number for every item of the pool."""
+        """Return an array with one number for every item."""
         parts = list(self._iterate_arrays(name))
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def distinct_values(self, name: str) -> set[int]:
-        """The values of an array that has one entry a partition."""
+        """Return the distinct values of an array with one entry per partition."""
         return {int(part[0]) for part in self._iterate_arrays(name)}
 
     def map_rows(self, name: str) -> NDArray[np.generic]:
-        """A row for every item, on disk and mapped into memory: it may be larger than memory."""
+        """Return an array with a row for every item, memory-mapped: it may exceed memory."""
         n_items, start = int(self.count_items().sum()), 0
         mapped: NDArray[np.generic] = np.zeros((0, 0))
         for part in self._iterate_arrays(name):
@@ -211,9 +211,9 @@ class PartitionArrays:
 
 
 def _map_file(place: Path, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> NDArray[np.generic]:
-    """An array in a file without a name.
+    """Return an array in an unnamed file.
 
-    Its room is taken first: a disk that is full when a mapped page is written kills the process without a message.
+    Space is allocated first: writing a mapped page to a full disk kills the process without a message.
     """
     size = dtype.itemsize * int(np.prod(shape))
     try:
@@ -255,7 +255,7 @@ def open_parts(output: Path | None, signature: str, count: int) -> Iterator[Part
 
 @dataclass(frozen=True)
 class MeasuredPool:
-    """A pool after the first pass."""
+    """A pool with its measured arrays."""
 
     pool: Pool  # the files
     parts: PartitionArrays  # the arrays on disk
@@ -281,7 +281,7 @@ def first_pass(
     engine: str | None,
     progress: Progress | None,
 ) -> MeasuredPool:
-    """Measure the partitions that are not finished yet, each on some worker, and keep each as soon as it is ready."""
+    """Measure the unfinished partitions in parallel; each is kept as soon as it is ready."""
     unfinished = [partition for partition in pool.partitions if str(partition.number) not in parts.journal.done]
     total = sum(partition.weight for partition in pool.partitions) or 1.0
     weight_done, items = total - sum(partition.weight for partition in unfinished), 0
@@ -305,7 +305,7 @@ def first_pass(
 
 
 def _without_files(pool: Pool) -> Pool:
-    """What a worker needs to know of the pool: the names of its columns."""
+    """Return the pool with only its column names, for workers."""
     return replace(pool, files=(), partitions=())
 
 
@@ -351,7 +351,7 @@ def _fetch_partition(task: tuple[Partition, Sequence[int]], pool: Pool) -> tuple
 
 
 def refuse_repeated_ids(measured: MeasuredPool) -> None:
-    """Raise when two items of the pool have the same id, in whatever partitions they are."""
+    """Raise DataError if two items of the pool have the same id."""
     hashes = measured.parts.read_column("id")
     absent = np.flatnonzero(hashes == 0)
     if absent.size:

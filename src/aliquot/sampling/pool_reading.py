@@ -70,7 +70,7 @@ _NO_PARQUET = (*PARQUET_ERRORS, OSError)
 
 @dataclass(frozen=True)
 class Partition:
-    """A stretch of a file (bytes of JSON lines, rows of Parquet, all of a gzip file); `weight`: share of the bytes."""
+    """A range of a file (bytes of JSON lines, rows of Parquet, all of a gzip file); `weight` is its size in bytes."""
 
     number: int
     path: str
@@ -82,7 +82,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Pool:
-    """Files and how they are cut."""
+    """Files and their partitions."""
 
     files: tuple[str, ...]  # the files in order
     partitions: tuple[Partition, ...]  # the stretches they are read in
@@ -91,7 +91,7 @@ class Pool:
 
     @property
     def fingerprint(self) -> str:
-        """Digest of the files' names, sizes and times: they must not change before a killed run resumes."""
+        """Digest of the files' names, sizes and times: a resumed run needs unchanged files."""
         digest = hashlib.blake2b(digest_size=8)
         for name in self.files:
             state = Path(name).stat()
@@ -243,7 +243,7 @@ def read_items(pool: Pool, partition: Partition, rows: Sequence[int]) -> list[di
 
 
 def _by_column(partition: Partition, roles: Mapping[str, str], record: dict[str, Any]) -> dict[str, Any]:
-    """Name an item's fields as our columns; outputs, scores and judgments stay in the pool.
+    """Rename an item's fields to our columns, without outputs, scores and judgments.
 
     A field that has a role's name, but another field has the role here, is called `field:NAME`.
     """
@@ -257,7 +257,7 @@ def _by_column(partition: Partition, roles: Mapping[str, str], record: dict[str,
 
 
 def group_label(value: Any) -> str | None:
-    """Write a value as the name of its group; 1 and 1.0 are one group, whatever other partitions hold.
+    """Return a value as the name of its group; 1 and 1.0 are one group in all partitions.
 
     >>> group_label(1), group_label(1.0), group_label(1.5), group_label("news"), group_label(True), group_label(None)
     ('1', '1', '1.5', 'news', 'true', None)
@@ -278,7 +278,7 @@ def _build_parquet_error(name: str, error: Exception, where: str = "") -> Format
 
 
 def _parquet_rows(name: str) -> int:
-    """Count the rows; a file of ours must be as it was written."""
+    """Count the rows; raise if a file written by aliquot has changed."""
     try:
         require_intact_file(name)
         with silence_panics():
@@ -351,7 +351,7 @@ def _label_values(values: pl.Series) -> pl.Series:
 
 
 def _field_kinds(columns: Sequence[PoolColumn]) -> dict[str, Kind]:
-    """Each field once, with its kind: a column may be a group and have another kind besides."""
+    """Return each field's kind; a field may be a label and have another kind too."""
     kinds: dict[str, Kind] = {}
     for column in columns:
         kind = kinds.setdefault(column.field, column.kind)
@@ -366,7 +366,7 @@ def _field_kinds(columns: Sequence[PoolColumn]) -> dict[str, Kind]:
 
 @lru_cache(maxsize=8)
 def _build_decoder(fields: tuple[tuple[str, Kind], ...]) -> msgspec.json.Decoder[Any]:
-    """A decoder of these fields alone; the others are skipped unread."""
+    """Return a decoder of these fields; others are skipped."""
     entries = [
         (f"f{index}", _JSON_TYPES[kind], msgspec.field(default=None, name=field))
         for index, (field, kind) in enumerate(fields)
@@ -375,7 +375,7 @@ def _build_decoder(fields: tuple[tuple[str, Kind], ...]) -> msgspec.json.Decoder
 
 
 def _decode_block(decoder: msgspec.json.Decoder[Any], raw: bytes, partition: Partition, offset: int) -> list[Any]:
-    """Decode a block at once; go line by line only when something is wrong with it."""
+    """Decode a block at once, or line by line if that fails."""
     names = [b"%s:" % msgspec.json.encode(name) for name in decoder.type.__struct_encode_fields__]
     try:
         rows = decoder.decode_lines(raw)
@@ -390,7 +390,7 @@ def _decode_block(decoder: msgspec.json.Decoder[Any], raw: bytes, partition: Par
 
 
 def _require_unique(raw: bytes, names: Sequence[bytes], partition: Partition, offset: int) -> None:
-    """Refuse lines that give a field twice."""
+    """Raise FormatError if a line has a field twice."""
     for number, line in _number_lines(raw):
         if any(line.count(name) > 1 for name in names):
             where = f"{partition.path} line {_count_lines_before(partition, offset) + number + 1}"
@@ -434,7 +434,7 @@ def _build_series(column: PoolColumn, values: list[Any], partition: Partition) -
 
 
 def _read_lines(partition: Partition, rows: Sequence[int]) -> list[dict[str, Any]]:
-    """The whole JSON objects at these rows of the partition, ascending; blank lines are no rows."""
+    """Return the JSON objects at ascending rows of the partition; blank lines do not count."""
     decoder, chosen, row = msgspec.json.Decoder(dict[str, Any]), set(rows), 0
     items: list[dict[str, Any]] = []
     for offset, raw in _read_blocks(partition):
@@ -448,7 +448,7 @@ def _read_lines(partition: Partition, rows: Sequence[int]) -> list[dict[str, Any
 
 
 def _read_blocks(partition: Partition) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, bytes) blocks of whole lines: those that begin inside the partition."""
+    """Yield (offset, bytes) blocks of the lines that begin inside the partition."""
     with _open_lines(partition) as file:
         zipped = partition.kind != LINES
         if partition.start:
@@ -484,7 +484,7 @@ def _open_lines(partition: Partition) -> Iterator[BinaryIO]:
 
 
 def _count_lines_before(partition: Partition, offset: int) -> int:
-    """Count the lines before an offset of the (unpacked) file; only errors need it."""
+    """Count the lines before an offset of the unpacked file, for error messages."""
     count = 0
     with _open_lines(partition) as file:
         while offset > 0 and (block := file.read(min(BLOCK, offset))):

@@ -65,7 +65,7 @@ def dense_features(
     domains: Sequence[str | None],
     vectors: FloatArray | None = None,
 ) -> FloatArray:
-    """Return the features (n x known.width): surface, unseen shares, domains, languages times length, embeddings.
+    """Return the features (n x vocabulary.width): surface, unseen shares, domains, languages times length, embeddings.
 
     Languages enter as products with the log length (less that of a text of 20 words): within a campaign a language is
     a constant, and can only change how much length matters.
