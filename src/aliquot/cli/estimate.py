@@ -11,7 +11,6 @@ import typer
 
 from aliquot.cli import common, options, render
 from aliquot.core.evalset import EvalSet
-from aliquot.core.judgments import Judgments
 from aliquot.core.selection import Selection
 from aliquot.errors import LeftOutWarning, OptionError
 from aliquot.estimation.estimate import estimate
@@ -103,23 +102,19 @@ def run(
     evalset, answers = common.load_with_judgments(data, judgments, reading)
     chosen = Selection.load(selection) if selection is not None else None
     scale, adjustment = common.parse_range(value_range), common.parse_adjustment(adjust, holm=holm) or None
+    shared: dict[str, Any] = {
+        "selection": chosen,
+        "judgments": answers,
+        "human": reading.human,
+        "criterion": criterion,
+        "value_range": scale,
+        "alpha": alpha,
+        "strict": strict,
+        "seed": seed,
+    }
     if sequential:
-        _run_sequential(
-            evalset,
-            chosen,
-            answers,
-            reading.human,
-            scale,
-            question,
-            margin,
-            alpha,
-            seed,
-            target,
-            criterion=criterion,
-            strict=strict,
-            json=output.json,
-            output=output.file,
-        )
+        decision = one_of("question", question, get_args(Question))
+        _run_sequential(evalset, output, **shared, question=decision, margin=margin, target=target)
         return
     with render.show_activity("estimating"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", UNKNOWN_CHANCES)  # it stands among the notes of the result
@@ -127,33 +122,19 @@ def run(
         result = estimate(
             evalset,
             method,
-            selection=chosen,
-            judgments=answers,
-            human=reading.human,
-            criterion=criterion,
             interval=one_of("interval", interval, INTERVAL_KINDS),
             level=level,
-            value_range=scale,
             test=one_of("test", test, TESTS),
             rule=one_of("rule", rule, RULES),
-            alpha=alpha,
             adjust=adjustment and one_of("adjust", adjustment, PAIR_ADJUSTMENTS),
-            strict=strict,
             target=one_of("target", target, TARGETS),
             past=past or (),
-            seed=seed,
             metrics=common.split_names(metrics) or None,
+            **shared,
         )
-    if output.file is not None:
-        common.save_result(result, output.file, "pairs" if pairs else None)
     common.write_figure(plot, lambda: _make_figure(result, picture))
-    if output.json:
-        common.print_json(result.to_dict())
-        return
-    render.print_result(result, render.make_console(), ["pairs"] if pairs else ())
-    for path in (output.file, plot):
-        if path is not None:
-            render.make_console().print(f"wrote {path}", markup=False)
+    details = ["pairs"] if pairs else []
+    common.write_and_print(result, output, "pairs" if pairs else None, details=details, files=[plot])
 
 
 def _make_figure(result: Estimates, picture: str) -> Any:
@@ -162,47 +143,12 @@ def _make_figure(result: Estimates, picture: str) -> Any:
     return pairs_figure(result) if picture == "pairs" else forest_figure(result)
 
 
-# -- in time order -------------------------------------------------------------------------------------------------
-
-
-def _run_sequential(
-    evalset: EvalSet,
-    selection: Selection | None,
-    answers: Judgments | None,
-    human: str | None,
-    scale: tuple[float, float] | None,
-    question: str,
-    margin: float | None,
-    alpha: float,
-    seed: int,
-    target: str,
-    *,
-    criterion: str | None,
-    strict: bool,
-    json: bool,
-    output: Path | None,
-) -> None:
-    if scale is None:
+def _run_sequential(evalset: EvalSet, output: options.Output, *, target: str, **arguments: Any) -> None:
+    if arguments["value_range"] is None:
         raise OptionError("--sequential needs the scale's ends: give --range LOW,HIGH, e.g. 0,100")
-    outcome = replay_in_time(
-        evalset,
-        value_range=scale,
-        selection=selection,
-        judgments=answers,
-        human=human,
-        criterion=criterion,
-        question=one_of("question", question, get_args(Question)),
-        margin=margin,
-        alpha=alpha,
-        strict=strict,
-        seed=seed,
-        target=one_of("target", target, SEQUENCE_TARGETS),
-    )
-    if output is not None:
-        if not resolve_ending(output, ".json").endswith(".json"):
-            raise OptionError(f"{output}: a replay is written as .json")
-        outcome.save(output)
-    if json:
-        common.print_json(outcome.to_dict())
-    else:
-        render.print_result(outcome, render.make_console())
+    outcome = replay_in_time(evalset, target=one_of("target", target, SEQUENCE_TARGETS), **arguments)
+    if output.file is not None:
+        if not resolve_ending(output.file, ".json").endswith(".json"):
+            raise OptionError(f"{output.file}: a replay is written as .json")
+        outcome.save(output.file)
+    common.print_outcome(outcome, output, [])
