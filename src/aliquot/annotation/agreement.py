@@ -76,30 +76,30 @@ def agreement(
 ) -> Agreement:
     """Measure how well annotators agree: over all, per criterion, per domain, per pair, and each against the rest.
 
-    What two annotators can agree on is an output under one criterion. Repeated judgments of an annotator on the same
-    output are kept apart: the first counts, the others show how consistent the annotator is. What is undefined (one
-    annotator, no output judged by two, judgments that are all equal) is NaN, with a note.
+    The unit of agreement is an output under one criterion. Of an annotator's repeated judgments the first counts; the
+    others measure self-consistency. Undefined coefficients (one annotator, no output judged by two, equal judgments)
+    are NaN, with a note.
 
     Args:
         data: an EvalSet with judgments, Judgments, or a table with item, system, annotator, value (texts are labels).
-        criterion: only this one; otherwise all together and each.
-        annotators: only these.
+        criterion: use only this one; by default all together, and each.
+        annotators: use only these.
         groups: groups whose mean judgments to compare: {"experts": ["a1", "a2"], "crowd": ["a3"]}, written
             "experts=a1|a2,crowd=a3", or a judgment column such as "protocol".
-        by: item or judgment columns whose values get coefficients of their own; "auto" is the domain where there are
-            several, "none" nothing.
+        by: item or judgment columns; each of their values gets coefficients. "auto": the domain, if there are several;
+            "none": no columns.
         level: nominal, ordinal, interval or ratio; "auto" chooses by the values.
-        recode: a map such as "1|2=low,3|4|5=high" or "NAME:..."; all tables are then on that scale. Several maps give
-            each its coefficients beside those of the original scale.
-        scale: ends of the scale; judgments outside are an error.
+        recode: a map such as "1|2=low,3|4|5=high" or "NAME:...", applied to all tables. With several maps, each scale
+            gets coefficients beside the original one.
+        scale: lowest and highest value; judgments outside raise DataError.
         answer: the column that holds the judgments, by default `value`.
-        measures: names of coefficients; "auto" are the level's.
-        max_distinct: also the outputs with at most that many different judgments; such a choice raises agreement.
-        trust: trust coefficients: yes, no, or (None) with up to 15 annotators where it is quick.
+        measures: names of coefficients; "auto": those usual for the level.
+        max_distinct: also compute coefficients on outputs with at most this many distinct judgments, which raises them.
+        trust: whether to compute trust coefficients; None: with up to 15 annotators, if it is fast.
         trust_variant: "paper" as printed, "released" as in the authors' notebook.
-        bootstrap: draws of items for intervals; 0 for none.
+        bootstrap: number of bootstrap draws over items; 0 for no intervals.
         confidence: coverage of the intervals.
-        seed: of bootstrap and trust.
+        seed: seed of the bootstrap and of trust.
 
     >>> import aliquot
     >>> data = aliquot.synthetic(items=60, systems=3, protocol="likert", annotators=4, judgments_per_output=3, seed=2)

@@ -242,21 +242,21 @@ def clean(
 ) -> Cleaned:
     """Mark judgments that should not count, step by step, and log what each step did.
 
-    Nothing is deleted: a marked judgment keeps its row, and everything that makes scores leaves it out. Each step sees
-    what earlier ones left. A step whose columns the data lack marks nothing, and the audit says so.
+    Marked judgments stay in the table and are left out of scores. Each step sees what earlier steps left. A step whose
+    columns are missing marks nothing, which the audit notes.
 
     Args:
         data: an EvalSet with judgments, or judgments.
         preset: `da_wmt`, `da_humeval`, `crowd` or `semantic_differential`.
         steps: steps to run (`"burn_in:first=10+outliers:k=1.5"`, or a list, or name -> thresholds); with a preset,
-            thresholds to change in it and steps to add after it.
+            changed thresholds and further steps.
         without: steps of the preset to leave out.
-        scale: the lowest and the highest value there is; others are marked first of all.
-        labels: the values there are; others are marked.
-        strict: refuse values outside the scale or the labels instead of marking them.
-        fresh: forget marks that the judgments came with.
+        scale: lowest and highest valid value; other values are marked first.
+        labels: the valid values; others are marked.
+        strict: raise DataError for values outside `scale` or `labels` instead of marking them.
+        fresh: ignore marks that the judgments came with.
         answer: the column that holds the judgments, e.g. `label`.
-        recode: what judgments (and `expected` ones) are worth, e.g. `no=0,yes=1`; they become the values.
+        recode: values of judgments (and of `expected`), e.g. `no=0,yes=1`.
 
     >>> import aliquot
     >>> data = aliquot.synthetic(items=60, systems=3, protocol="da", seed=2)

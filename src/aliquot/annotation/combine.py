@@ -142,28 +142,27 @@ def combine(
 ) -> Combined:
     """Combine judgments into one score per output.
 
-    Judgments that are marked, pending, skipped, or on control items do not count. Criteria are combined each by itself;
-    a formula then joins them output by output, never their means.
+    Judgments that are marked, pending, skipped, or on control items do not count. Each criterion is combined alone; a
+    formula then joins them output by output.
 
     Args:
         data: an EvalSet with judgments, or judgments.
         method: `mean`, `median`, `trimmed:share=0.2`, `majority` or `dawid_skene:threshold=0.9`.
-        criterion: only this one; by default all, and their mean where there is no formula.
-        formula: a joint score, e.g. `sta * sim * (fluency >= source.fluency)`; names are criteria, or scores the data
-            have already.
-        recode: what judgments are worth: `no=0,partially=0.5,yes=1`, or `1|2=0,3..5=1`; with `criterion:` before it,
-            for that criterion.
+        criterion: combine only this one; by default all, and their mean unless there is a formula.
+        formula: a joint score, e.g. `sta * sim * (fluency >= source.fluency)`, of criteria or scores of the data.
+        recode: values of judgments: `no=0,partially=0.5,yes=1`, or `1|2=0,3..5=1`; prefix `criterion:` for one
+            criterion.
         normalise: for measurements, `z` (each annotator's z-scores; `z:minimum=5,guard=drop`, or `guard=pooled` for
-            annotators with few or only equal judgments) or `crossed` (severity taken off; `crossed:unit=item`).
+            annotators with few or only equal judgments) or `crossed` (severity subtracted; `crossed:unit=item`).
         name: the new score's name; by default `human`, `human_<criterion>`, or `human_joint` of a formula.
-        threshold: what a label's vote share or posterior must exceed; other outputs go to the experts' queue.
-        experts: annotators whose judgments decide wherever they gave one, and take no part otherwise.
-        source: the system that is the source itself, judged for comparison; it leaves the data.
+        threshold: minimum vote share or posterior of a label; other outputs go to the experts' queue.
+        experts: annotators whose judgments replace those of others on the outputs that they judged.
+        source: the "system" that is the source text, judged for comparison; it is dropped from the data.
         answer: the column that holds the judgments, e.g. `label`.
-        mqm_weights: for error lists, what errors cost: `major=5,minor=1`.
-        curve: draw fewer judgments again and again and say how wrong they would have been.
-        repeats: how often, for each number of judgments.
-        seed: same seed, same draws.
+        mqm_weights: for error lists, weights of errors: `major=5,minor=1`.
+        curve: estimate the error of fewer judgments per output by repeated draws.
+        repeats: number of draws for each number of judgments.
+        seed: seed of the draws.
 
     >>> import aliquot
     >>> data = aliquot.synthetic(items=40, systems=3, protocol="likert", judgments_per_output=3, seed=1)

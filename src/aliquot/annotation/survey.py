@@ -149,17 +149,17 @@ class Blocks:
 def survey_blocks(
     data: DataLike, blocks: int, *, by: str | Sequence[str] = (), questions: int = 0, seed: Seed = 0
 ) -> Blocks:
-    """Spread items over blocks of nearly equal size so that every stratum is spread nearly equally, too.
+    """Assign items to blocks of nearly equal size, balanced over strata.
 
-    Sizes of blocks, and a stratum's numbers in them, differ by at most 1. Order within a block is random; with
-    `questions`, so is the polarity of each question (an antonym pair) in each block, half of them exchanged.
+    Block sizes, and each stratum's counts in them, differ by at most 1. The order within a block is random. With
+    `questions`, half of the questions (antonym pairs) of each block, chosen at random, have exchanged poles.
 
     Args:
         data: the items; a system's outputs go with their item.
-        blocks: how many; a participant answers one.
+        blocks: number of blocks; a participant answers one.
         by: item columns (domain, document, ...) whose combinations are the strata.
-        questions: how many questions have two poles.
-        seed: same seed, same blocks.
+        questions: number of questions with two poles.
+        seed: seed of blocks, order and polarity.
 
     >>> import aliquot
     >>> found = survey_blocks(aliquot.synthetic(items=21, systems=2, seed=1), 4, by="domain", seed=1)

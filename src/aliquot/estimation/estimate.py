@@ -105,30 +105,30 @@ def estimate(
     """Estimate each system's mean over the whole test set, with intervals, tests of all pairs, clusters and ranks.
 
     Args:
-        data: the whole test set, with human scores on some items, or with `judgments` given apart.
+        data: the whole test set, with human scores on some items, or with separate `judgments`.
         method: an estimator spec: mean, stratified, cv, greg, multilevel, informed, paper_best, or auto (greg with what
-            helps; auto:goal=ranking gives up unbiased means for a better ranking).
-        selection: how the judged items were chosen; its probabilities are used. Without one the judged items are
-            taken for a simple random sample.
+            helps; auto:goal=ranking trades unbiased means for a better ranking).
+        selection: the selection of the judged items, with inclusion probabilities. Without one, the judged items are
+            assumed to be a simple random sample.
         judgments: judgments of the selected items.
         human: the name of the human score.
-        criterion: which of several criteria of the judgments the estimate is about.
+        criterion: the criterion to estimate, where judgments have several.
         interval: t, bootstrap, hoeffding, bernstein or sequence (valid at every look).
         level: coverage of the intervals.
-        value_range: ends of the scale, which intervals do not pass; needed for hoeffding, bernstein and sequence. Usual
-            scales (0/1, 1-5, 0-100, penalties up to 0) are told from the scores.
-        test: p-values from the estimator, or permutation, analytic, wilcoxon on the judged items.
-        rule: clusters: "any" member of the cluster above is better, or only the last "neighbour"; "published" is the
-            common practice of one-sided tests, each pair alone, which calls equal systems different more often.
-        alpha: significance for clusters and rank intervals.
-        adjust: how two-sided p-values account for the number of pairs: bh (the default, Benjamini-Hochberg: at most 5%
-            of the differences named are expected to be wrong), holm or maxt (no wrong one in 95% of cases), none.
-        strict: refuse judgments that do not fit, and selected outputs without a judgment, instead of reporting them.
-        target: what the estimates are about: testset (this test set, if the annotators had been others of their
-            kind), given (the mean of these very judgments over the test set), or beyond (other items like these too).
-        past: earlier campaigns with human scores: how people's scores followed metrics, length and texts there helps
-            where few items are judged (10 to 40). auto is then `informed`, whose means are not unbiased.
-        seed: of bootstrap, permutations and probabilities of being best.
+        value_range: ends of the scale, to which intervals are clipped; required by hoeffding, bernstein and sequence.
+            Usual scales (0/1, 1-5, 0-100, penalties up to 0) are detected.
+        test: source of p-values: estimator, or permutation, analytic, wilcoxon on the judged items.
+        rule: a new cluster starts below a system that is worse than "any" member, or than the last one ("neighbour");
+            "published" is the common practice of unadjusted one-sided tests, with more false differences.
+        alpha: significance level of clusters and rank intervals.
+        adjust: adjustment of two-sided p-values for the number of pairs: bh (the default, Benjamini-Hochberg: controls
+            the false discovery rate), holm or maxt (family-wise error rate), or none.
+        strict: raise DataError for judgments that do not fit and selected outputs without judgment, instead of notes.
+        target: what is estimated: testset (this test set, judged by other annotators of the same kind), given (the
+            mean of these very judgments over the test set), or beyond (also other items of the same kind).
+        past: earlier campaigns with human scores, from which to learn how scores follow metrics, length and texts;
+            helps with 10 to 40 judged items. auto is then `informed`, whose means are biased.
+        seed: seed of bootstrap, permutations and probabilities of being best.
         **parameters: parameters of the estimator, such as metrics=["COMET"].
 
     >>> import aliquot

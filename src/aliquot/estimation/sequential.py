@@ -99,20 +99,20 @@ def sequential(
     """Replay judgments in the order in which they were made: when could one have stopped?
 
     Args:
-        data: the whole test set, with judgments, or with `judgments` given apart.
+        data: the whole test set, with judgments, or with separate `judgments`.
         value_range: ends of the scale.
-        selection: how the judged items were chosen: single items with known probabilities, equal or not.
+        selection: the selection of the judged items: single items with known probabilities, equal or not.
         judgments: judgments in time order, or with a column `time` or `order`.
         human: the name of the human score.
-        criterion: which of several criteria of the judgments.
+        criterion: the criterion to use, where judgments have several.
         question: "best" system, full "ranking", or all "means" within +- `margin`.
-        margin: for means, the half width asked for.
-        alpha: the error rate over the whole run.
-        target: "testset", the test set judged by other annotators, or "given", the mean of these very judgments. The
-            noise of judging is measured on all judgments and counts from the first look on.
-        strict: refuse a selection from other data, and judgments that do not fit.
-        seed: of the order in which items are replayed, where a selection is spread over documents and no time of
-            judging is recorded: its own order runs along the documents, so that its beginning is no sample.
+        margin: for means, the target half width.
+        alpha: error rate over the whole run.
+        target: "testset", the test set judged by other annotators, or "given", the mean of these very judgments.
+            Judging noise is measured on all judgments and included from the first look on.
+        strict: raise DataError for a selection from other data, and for judgments that do not fit.
+        seed: seed of the replay order, used if a selection is spread over documents and judgments have no time: its
+            own order follows the documents.
 
     >>> import aliquot
     >>> data = aliquot.synthetic(items=60, systems=2, seed=5)
