@@ -16,6 +16,7 @@ from aliquot.collect.people import WORKING, is_model
 from aliquot.collect.statements import sql
 from aliquot.collect.stored_inputs import judgments_per_output
 from aliquot.core.evalset import ItemId
+from aliquot.core.registry import split_names
 from aliquot.core.selection import Selection
 from aliquot.errors import OptionError, unknown_name
 from aliquot.sampling.select import select
@@ -106,7 +107,7 @@ def _renew_shared_links(campaign: Campaign, request: Request) -> str:
 
 
 def _add_annotators(campaign: Campaign, request: Request) -> str:
-    names = [name.strip() for name in request.value.split(",") if name.strip()]
+    names = split_names(request.value)
     campaign.add_annotators(names)
     return f"added {', '.join(names)}; their links: aliquot collect links"
 

@@ -12,6 +12,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from aliquot.core.registry import split_names
 from aliquot.errors import OptionError, unknown_name
 from aliquot.stats import system_correlation as systems
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
@@ -307,7 +308,7 @@ def select_measures(names: str | Iterable[str] | None) -> list[SampleMeasure]:
     """
     if names is None:
         return [measure for measure in MEASURES.values() if not measure.by_name]
-    requested = [name.strip() for name in (names.split(",") if isinstance(names, str) else names) if name.strip()]
+    requested = split_names(names)
     if not requested:
         raise OptionError(f"no measure is named; choose of: {', '.join(MEASURES)}")
     for name in requested:
