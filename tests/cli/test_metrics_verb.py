@@ -252,7 +252,7 @@ def test_a_single_annotator(tmp_path, capsys):
         (["--table", "value", "-o", "x.csv", "--parts", "tests"], "add value to --parts"),
         (["--table", "computed", "-o", "x.csv"], "give --compute"),
         (["--tests", "pearson"], "unknown test 'pearson'"),
-        (["--swap", "nothing"], "--swap is 'nothing'. Available: 'both'"),
+        (["--swap", "nothing"], "'--swap': 'nothing' is not one of 'both'"),
         (["--trials", "0"], "--trials is 0; give a number of at least 1"),
         (["--alpha", "0.9"], "--alpha is 0.9"),
         (["--human", "humn"], "unknown score 'humn'; did you mean 'human'"),

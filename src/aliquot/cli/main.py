@@ -190,7 +190,8 @@ def run(arguments: Sequence[str]) -> int:
         except TyperException as error:
             context = getattr(error, "ctx", None)  # knows the subcommand, too
             where = context.command_path if context is not None else f"aliquot {verb}" if verb in VERBS else "aliquot"
-            return _print_error(f"{error.format_message()} (see `{where} --help`)", error.exit_code)
+            message = error.format_message().replace(": Value error, ", ": ")  # typer's own
+            return _print_error(f"{message} (see `{where} --help`)", error.exit_code)
         except (KeyboardInterrupt, typer.Abort):
             return _print_error("interrupted; nothing was written", 1)
         except BrokenPipeError:
