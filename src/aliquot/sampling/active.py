@@ -22,7 +22,7 @@ from aliquot.stats.sampling_designs import systematic_sample
 
 
 class Incremental:
-    """Takes judgments as they come and gives the next item.
+    """Incremental stratified sampling: takes judgments one by one and returns the next item.
 
     After every item the sample is re-allocated to the bins in proportion to size times standard deviation; the bin
     that lags most gives the next item, at random. The standard deviations come from the judgments in the bin
@@ -95,7 +95,7 @@ class Incremental:
         return self._ids[row]
 
     def _estimate_bin_spreads(self) -> FloatArray:
-        """Standard deviation of (known or predicted) judgments in each bin, averaged over systems as variances.
+        """Return the standard deviation of judgments (given or predicted) in each bin, over all systems.
 
         A bin with fewer than two judgments takes the pooled value; before any two judgments all bins are alike.
         """
@@ -106,7 +106,7 @@ class Incremental:
         return np.sqrt(np.where(has_variance, variance, variance[has_variance].mean()))
 
     def _predict_judgments(self, features: FloatArray) -> FloatArray:
-        """Fill in the unknown judgments from the k nearest judged outputs."""
+        """Return judgments with missing ones predicted from the k nearest judged outputs."""
         is_judged = np.isfinite(self._judgments)
         if is_judged.sum() < 2:
             return self._judgments
@@ -121,7 +121,7 @@ class Incremental:
 
 
 def _metric_features(evalset: EvalSet, metrics: tuple[str, ...] | None) -> FloatArray:
-    """Standardised metrics of each output, N x M x K; missing ones are average."""
+    """Return standardised metrics (N x M x K); missing ones are 0, the average."""
     chosen = select_metrics(evalset, metrics)
     if not chosen:
         raise DataError(f"{evalset.name}: no usable metric; use variance=human or name one with metrics=")
@@ -129,7 +129,7 @@ def _metric_features(evalset: EvalSet, metrics: tuple[str, ...] | None) -> Float
 
 
 def _bin_variances(judgments: FloatArray, codes: IntArray, bins: int) -> tuple[FloatArray, np.ndarray]:
-    """Within-bin variance, averaged over the systems that have at least two judgments there."""
+    """Return within-bin variances, averaged over systems with at least two judgments there, and which bins have one."""
     total, systems = np.zeros(bins), np.zeros(bins)
     for column in judgments.T:
         present = np.isfinite(column)
@@ -218,7 +218,7 @@ def casf(
 
 
 class Casf:
-    """Gives a batch of items, takes their human scores, and gives the next.
+    """Constrained active sampling: returns a batch of items, takes their human scores, and returns the next.
 
     >>> import aliquot
     >>> data = aliquot.synthetic(items=60, systems=3, seed=1)
@@ -257,12 +257,12 @@ class Casf:
         self.batches = batches
 
     def next(self) -> list[ItemId]:
-        """The next batch of items, in random order; empty when the budget is used up."""
+        """Return the next batch of items, in random order; empty once the budget is spent."""
         ids = self._evalset.ids
         return [ids[row] for row in self.draw_batch().tolist()]
 
     def draw_batch(self) -> IntArray:
-        """The next batch as rows."""
+        """Return the rows of the next batch."""
         if self._batches_drawn == self.batches:
             return np.zeros(0, dtype=np.int64)
         remaining = np.setdiff1d(np.arange(self._evalset.n_items), self._is_drawn)
@@ -290,7 +290,7 @@ class Casf:
             self._scores[row_of[item]] = row_scores
 
     def predict_quality(self) -> FloatArray:
-        """Predicted quality of every item: a ridge regression of the scores so far on the metrics' item means."""
+        """Return the predicted quality of every item, by ridge regression of the scores so far on mean metrics."""
         means = row_mean(self._scores)
         judged = np.flatnonzero(np.isfinite(means))
         if len(judged) < _MIN_JUDGED:
@@ -302,7 +302,7 @@ class Casf:
         return predicted
 
     def selection(self) -> Selection:
-        """The items drawn so far, with the probabilities of these batches."""
+        """Return the items drawn so far, with their probabilities."""
         ids = self._evalset.ids
         share = len(self._is_drawn) / self._evalset.n_items
         return Selection(
@@ -315,7 +315,7 @@ class Casf:
 
 
 def quality_order(quality: FloatArray, along: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
-    """Items by bins of quality, from each of which about four are drawn, and by text inside a bin.
+    """Return rows ordered by bins of quality (about four draws from each), and by text inside a bin.
 
     The order inside a bin is a ring that starts anywhere. Were it fixed, a draw of every third item could give three
     samples only, and no interval could be estimated from one of three.
@@ -335,7 +335,7 @@ def quality_order(quality: FloatArray, along: FloatArray, n: int, rng: np.random
 
 
 def _text_coordinates(evalset: EvalSet, redundancy: str) -> FloatArray:
-    """A number for each item, near for like sources: the first principal coordinate of their vectors."""
+    """Return the first principal coordinate of the sources' vectors (N)."""
     if redundancy == "none" or "source" not in evalset.items.columns:
         return np.zeros(evalset.n_items)
 
@@ -346,7 +346,7 @@ def _text_coordinates(evalset: EvalSet, redundancy: str) -> FloatArray:
 
 
 def principal_coordinate(vectors: FloatArray) -> FloatArray:
-    """Where each row lies along the direction in which rows differ most.
+    """Return the first principal coordinate of the rows.
 
     Few texts have vectors of tens of thousands of numbers: the eigenvectors are those of the smaller side.
 

@@ -1,4 +1,4 @@
-"""What judging an item costs, fitted from recorded times: seconds = intercept + slope x length of the source.
+"""Judging costs fitted to recorded times: seconds = intercept + slope x length of the source.
 
 Zouhar et al. 2025, section 5.2, fit such a line to the times of ESA (33.7 s + 0.15 s a word: `esa_time`); other
 protocols and annotators have lines of their own.
@@ -23,7 +23,7 @@ _MIN_TIMES = 10
 
 @dataclass(frozen=True)
 class CostLine:
-    """Seconds that judging one output takes, by the length of its source."""
+    """Seconds to judge an output, as a linear function of its source length."""
 
     intercept: float
     slope: float  # a word; a character for Chinese, Japanese, Korean and Thai
@@ -33,7 +33,7 @@ class CostLine:
         return f"{self.slope:.3g} s a source word + {self.intercept:.3g} s, fitted to {self.judgments} recorded times"
 
     def predict_seconds(self, lengths: FloatArray) -> FloatArray:
-        """Seconds for sources of these lengths; an unknown length counts as 0."""
+        """Return seconds for source lengths; an unknown length counts as 0."""
         return self.intercept + self.slope * np.nan_to_num(lengths)
 
 
@@ -66,7 +66,7 @@ def fit_cost_line(evalset: EvalSet) -> CostLine:
 
 
 def _collect_times(evalset: EvalSet) -> tuple[FloatArray, FloatArray]:
-    """Seconds of the judgments that have them, and the lengths of their sources."""
+    """Return the recorded seconds of judgments, and the lengths of their sources."""
     length_of = dict(zip(evalset.ids, source_lengths(evalset).tolist(), strict=True))
     if evalset.judgments is None:
         return np.empty(0), np.empty(0)
@@ -78,5 +78,5 @@ def _collect_times(evalset: EvalSet) -> tuple[FloatArray, FloatArray]:
 
 
 def fit_item_costs(evalset: EvalSet) -> FloatArray:
-    """Seconds for one output of every item."""
+    """Return the fitted seconds for one output of every item."""
     return fit_cost_line(evalset).predict_seconds(source_lengths(evalset))

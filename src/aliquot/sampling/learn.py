@@ -53,7 +53,7 @@ class Learned(Result):
         return self.model.signature
 
     def mean(self, candidate: str | None = None) -> float:
-        """Mean over the parts left out of a candidate's correlation; the chosen one's by default."""
+        """Return a candidate's mean correlation over the left-out parts; the chosen one's by default."""
         name = candidate or self.chosen
         if name not in self.scores:
             raise unknown_name("candidate", name, self.scores)
@@ -170,7 +170,7 @@ def learn(
 
 
 def _whitening_matrix(standard: FloatArray) -> FloatArray:
-    """Turn statistics into uncorrelated ones of variance at most 1; directions of little variance are not blown up."""
+    """Return the matrix that makes statistics uncorrelated; a floor keeps small variances small."""
     covariance = np.atleast_2d(np.cov(standard, rowvar=False))
     values, vectors = np.linalg.eigh(covariance)
     whitening: FloatArray = (vectors / np.sqrt(np.maximum(values, 0.0) + _VARIANCE_FLOOR)) @ vectors.T

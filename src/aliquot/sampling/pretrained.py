@@ -55,7 +55,7 @@ def pretrained(
 
 
 def load_checkpoint(name: str, package: str) -> Any:
-    """Load a checkpoint with its package, downloading it first where the name is no path."""
+    """Load a checkpoint with its package; download it if the name is not a path."""
     if find_spec(package) is None:
         raise MissingExtraError(
             f"the model '{name}' needs the package {package}, with weights to download: {_INSTALL[package]}; or give "
@@ -70,7 +70,7 @@ def load_checkpoint(name: str, package: str) -> Any:
 
 
 def model_scores(model: Any, evalset: EvalSet, package: str) -> FloatArray:
-    """One number for each item: the prediction from its source, or the mean confidence in its outputs."""
+    """Return a number per item: the prediction from its source, or the mean confidence in its outputs."""
     sources = [text or "" for text in evalset.items["source"].to_list()]
     if package != _CONFIDENCE:
         return _predict_samples(model, [{"src": text} for text in sources], "scores")
@@ -83,7 +83,7 @@ def model_scores(model: Any, evalset: EvalSet, package: str) -> FloatArray:
 
 
 def _predict_samples(model: Any, samples: Sequence[Mapping[str, str]], field: str) -> FloatArray:
-    """Call `predict` and check that it gives a number for each sample."""
+    """Return the predictions; raise DataError unless there is one per sample."""
     result = model.predict(list(samples), progress_bar=False)
     raw = result[field] if isinstance(result, Mapping) else getattr(result, field)
     values = np.asarray(raw, dtype=np.float64)

@@ -24,7 +24,7 @@ Labels = str | None | Sequence[str | None]
 
 @dataclass(frozen=True)
 class FeatureVocabulary:
-    """The names that have columns of their own, and the number of embedding dimensions."""
+    """Domains and languages with feature columns, and the number of embedding dimensions."""
 
     domains: tuple[str, ...] = ()
     from_languages: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class FeatureVocabulary:
 
 
 def labels_for(labels: Labels, n: int, what: str) -> list[str | None]:
-    """One label a source: a single one stands for all."""
+    """Return one label per source; a single label applies to all."""
     if labels is None or isinstance(labels, str):
         return [labels] * n
     if len(labels) != n:
@@ -48,7 +48,7 @@ def labels_for(labels: Labels, n: int, what: str) -> list[str | None]:
 
 
 def languages_of(pair: str | None) -> tuple[str, str]:
-    """From and to; empty where unknown.
+    """Return source and target language of a pair; empty if unknown.
 
     >>> languages_of("en-de"), languages_of("EN_DE"), languages_of(None)
     (('en', 'de'), ('en', 'de'), ('', ''))
@@ -89,7 +89,7 @@ def dense_features(
 
 
 def scale_features(features: FloatArray, centre: FloatArray, scale: FloatArray) -> FloatArray:
-    """Features less their centre, over their scale, cut at 10 on both sides: a strange source must not decide alone."""
+    """Centre and scale features, and clip them to [-10, 10] against outliers."""
     cut: FloatArray = np.clip((features - centre) / scale, -_CLIP, _CLIP)
     return cut
 

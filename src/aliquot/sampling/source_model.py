@@ -29,7 +29,7 @@ from aliquot.stats.text_features import HASH_BITS, SEEN_BITS, SURFACE_FEATURES, 
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """All nodes of all trees, one after the other; children are places in the same arrays, -1 for a leaf."""
+    """Nodes of all trees in flat arrays; children are indices in these arrays, -1 for a leaf."""
 
     root: NDArray[np.int32]  # where each tree starts
     feature: NDArray[np.int32]  # a row goes left where its feature, as float32, is at most the threshold
@@ -57,7 +57,7 @@ class Trees:
 
 
 def extract_trees(model: Any) -> Trees:
-    """Take the trees out of a fitted sklearn.ensemble.GradientBoostingRegressor with init="zero"."""
+    """Return the trees of a fitted GradientBoostingRegressor (init="zero")."""
     parts: dict[str, list[Any]] = {name: [] for name in ("root", "feature", "threshold", "left", "right", "value")}
     offset = 0
     for estimator in model.estimators_[:, 0]:
@@ -82,7 +82,7 @@ def extract_trees(model: Any) -> Trees:
 
 
 def apply_trees(trees: Trees, features: FloatArray) -> FloatArray:
-    """Sum of all trees' values for each row of features (n x K)."""
+    """Return the sum of all trees' values for each row of features (n x K)."""
     total = np.zeros(len(features))
     if not len(trees.root) or not len(features):
         return total
@@ -123,7 +123,7 @@ class Header(msgspec.Struct):
 
 
 class ModelMetadata(msgspec.Struct):
-    """What a model file holds beside its arrays."""
+    """The metadata of a model file."""
 
     target: str
     kind: str
@@ -184,7 +184,7 @@ class SourceModel:
         domain: Labels = None,
         vectors: FloatArray | None = None,
     ) -> FloatArray:
-        """Predicted utility of each source, higher = choose first; NaN for a missing or empty source.
+        """Return the predicted utility of each source, higher first; NaN for an empty source.
 
         The scale is that of the target in standard deviations within a campaign. Texts are treated in chunks, each
         alone: any way of splitting the sources gives the same numbers. `pair` ("en-de") and `domain` are one for all or
@@ -200,7 +200,7 @@ class SourceModel:
         domain: Labels = None,
         vectors: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray]:
-        """Predicted utility and unlikeness of each source, from one pass over the texts."""
+        """Return predicted utility and unlikeness of each source."""
         if self.embedding and (vectors is None or len(vectors) != len(sources)):
             raise OptionError(f"this model was trained on embeddings of {self.embedding}; give one vector a source")
         pairs, domains = labels_for(pair, len(sources), "pair"), labels_for(domain, len(sources), "domain")
@@ -257,7 +257,7 @@ class SourceModel:
         write_bytes(path, self.to_bytes())
 
     def to_bytes(self) -> bytes:
-        """The content of the model's file; the same model gives the same bytes."""
+        """Return the content of the model's file, the same for the same model."""
         fields = {name: getattr(self, name) for name in ModelMetadata.__struct_fields__}
         meta = ModelMetadata(**fields | {"scores": {name: dict(parts) for name, parts in self.scores.items()}})
         arrays: dict[str, Any] = {name: getattr(self, name) for name in _ARRAYS if name != "memory"}
@@ -273,7 +273,7 @@ class SourceModel:
 
     @classmethod
     def load(cls, path: str | Path) -> SourceModel:
-        """Read a model that `save` wrote; anything else is refused."""
+        """Read a model that `save` wrote; raise FormatError for anything else."""
         header, payload = _read_payload(read_bytes(path), path)
         try:
             return _from_arrays(_unpack_arrays(payload), header)
@@ -284,7 +284,7 @@ class SourceModel:
 
 
 def _check_shapes(model: SourceModel) -> None:
-    """Every array must have the shape that applying the model relies on."""
+    """Raise DataError unless all arrays have the expected shapes."""
     k, surface, size = model.vocabulary.width, len(SURFACE_FEATURES), model.ngrams.size
     expected = {
         "centre": (k,),
@@ -306,14 +306,14 @@ def _check_shapes(model: SourceModel) -> None:
 
 
 def unlikeness_parts(dense: FloatArray, standard: FloatArray, whitening: FloatArray) -> FloatArray:
-    """Share of character runs never seen, and distance of the surface statistics from their mean (n x 2)."""
+    """Return the share of unseen character n-grams and the distance of surface statistics from their mean (n x 2)."""
     k = len(SURFACE_FEATURES)
     white = np.einsum("ij,jk->ik", standard[:, :k], whitening)  # no matrix product: it rounds by the number of rows
     return np.column_stack([dense[:, k + 1], np.sqrt((white**2).mean(axis=1))])
 
 
 def _read_payload(raw: bytes, path: str | Path) -> tuple[Header, bytes]:
-    """The header and the payload of a model file that is whole and unchanged."""
+    """Return header and payload of a model file; raise FormatError if it is incomplete or changed."""
     line, _, payload = raw.partition(b"\n")
     try:
         header = msgspec.json.decode(line[:4096], type=Header)

@@ -78,7 +78,7 @@ def source(
 
 
 def find_predictor(parameters: Mapping[str, Any]) -> tuple[str, str]:
-    """Return which of model, predictor and column is given, and its value; exactly one must be.
+    """Return which of model, predictor and column is given, and its value; raise unless exactly one is.
 
     >>> find_predictor({"model": "utility.model", "column": None})
     ('model', 'utility.model')
@@ -93,7 +93,7 @@ def find_predictor(parameters: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def require_trusted_encoder(encoder: str, file: str | Path, trusted: str | None) -> str:
-    """Return the encoder that a model's file may have loaded; loading one can run code, so a file must not choose it.
+    """Return the encoder if it is trusted; loading one can run code, so a model file must not choose it.
 
     Allowed are the default encoder, one that the user names, and a folder beside the model or below.
 
@@ -124,7 +124,7 @@ def predict_utility(evalset: EvalSet, model: SourceModel, pair: str | None = Non
 
 
 def build_unlike_warning(unlikeness: FloatArray) -> str | None:
-    """Build the warning about sources unlike the training ones; None where there are few.
+    """Return a warning if many sources are unlike the training sources, else None.
 
     >>> build_unlike_warning(np.array([0.5, 0.7, 0.9])) is None
     True
@@ -143,7 +143,7 @@ def build_unlike_warning(unlikeness: FloatArray) -> str | None:
 
 
 def call_predictor(name: str, texts: Sequence[str | None]) -> FloatArray:
-    """Call the user's own function on the sources; it must give one number for each."""
+    """Call the user's function on the sources; raise unless it returns a number for each."""
     function = import_function(name)
     try:
         result = function([text or "" for text in texts])
@@ -159,7 +159,7 @@ def call_predictor(name: str, texts: Sequence[str | None]) -> FloatArray:
 
 
 def _forget_namesake(module: str, folder: Path) -> None:
-    """Unload a module of this name that the process loaded in another folder: the one of this folder counts."""
+    """Unload a module of this name that was loaded from another folder."""
     file = folder / f"{module}.py"
     loaded = getattr(sys.modules.get(module), "__file__", None)
     if loaded is not None and file.exists() and file.resolve() != Path(loaded).resolve():
@@ -167,7 +167,7 @@ def _forget_namesake(module: str, folder: Path) -> None:
 
 
 def import_function(name: str) -> Callable[[Sequence[str]], Any]:
-    """Import module:function, also from the working folder.
+    """Import module:function, the working folder included.
 
     >>> import_function("math:fsum")([1.0, 2.0])
     3.0

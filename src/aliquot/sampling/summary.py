@@ -131,7 +131,7 @@ def _domain_shares(evalset: EvalSet, rows: np.ndarray) -> tuple[Share, ...]:
 
 
 def length_shares(codes: np.ndarray, rows: np.ndarray) -> tuple[Share, ...]:
-    """Share of items from documents of 0-9, 10-19, ... items (Knowles and Lo 2023, table 4)."""
+    """Return shares of items in documents of 0-9, 10-19, ... items (Knowles and Lo 2023, table 4)."""
     length = np.bincount(codes)[codes]
     group = np.minimum(length // 10, _MAX_LENGTH // 10)
     full = np.bincount(group, minlength=_MAX_LENGTH // 10 + 1) / len(codes)
@@ -162,7 +162,7 @@ def describe_effect(selection: Selection) -> str:
 
 
 def _within_fixed(selection: Selection) -> bool:
-    """Whether the first stage has no probabilities: then the population is what it chose."""
+    """Return whether the first stage has no probabilities, so that its items are the population."""
     return selection.design.within is not None and selection.population == selection.design.first_stage
 
 

@@ -44,7 +44,7 @@ def documents_as_items(evalset: EvalSet, codes: IntArray) -> EvalSet:
 
 
 def expand_documents(documents: IntArray, codes: IntArray) -> tuple[IntArray, IntArray]:
-    """Rows of the items of these documents, document after document, and for each the document's place in the list."""
+    """Return the rows of the documents' items, and for each row the index of its document in the list."""
     order = np.argsort(codes, kind="stable")
     sizes = np.bincount(codes)
     starts = np.cumsum(sizes) - sizes
@@ -61,7 +61,7 @@ _OFFSET = 0.2
 
 @dataclass(frozen=True, eq=False)
 class BudgetedRows:
-    """The chosen rows, best first, and how far the choice may be from the best there is."""
+    """Chosen rows, best first, and the optimality gap of the choice."""
 
     rows: IntArray
     gap: float = 0.0
@@ -91,7 +91,7 @@ def _choose_by_cost(utility: FloatArray, amount: float, cost: FloatArray, order:
 
 
 def shift_positive(utility: FloatArray) -> FloatArray:
-    """Shift utilities to be positive for the knapsack: the least useful item is still worth a fifth of the range.
+    """Shift utilities to be positive for the knapsack; the lowest becomes a fifth of the range.
 
     Without it a knapsack would leave money unspent; unknown utilities (-inf) are worth almost nothing.
     """
@@ -105,7 +105,7 @@ def shift_positive(utility: FloatArray) -> FloatArray:
 def _choose_by_group(
     utility: FloatArray, budget: Budget, cost: FloatArray | None, groups: IntArray, order: IntArray
 ) -> BudgetedRows:
-    """Equal budgets for all groups; a group too small gives its rest back."""
+    """Choose with equal budgets for all groups; what a small group cannot use goes to the others."""
     chosen, gap = np.zeros(len(utility), dtype=bool), 0.0
     for members, group_budget, price in _group_budgets(groups, budget, cost):
         if price is None or group_budget.amount is None:
@@ -160,7 +160,7 @@ def choose_documents(
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Everything a method needs to know, with excluded items gone and included ones set apart."""
+    """The inputs of a method, without excluded and included items."""
 
     evalset: EvalSet
     visible: EvalSet
@@ -175,7 +175,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class ChosenRows:
-    """Rows of the task's items in order, and what belongs to them (None where it does not apply)."""
+    """Chosen rows of a task, and their properties (None if they do not apply)."""
 
     rows: IntArray
     utility: FloatArray | None = None
@@ -189,7 +189,7 @@ class ChosenRows:
 
 
 def choose_rows(task: Task, *, matching: bool) -> ChosenRows:
-    """Let the method choose among the items in the order of their ids; the rows it gives are those of the task."""
+    """Return the rows that the method chooses; it sees the items in the order of their ids."""
     reading = task.unit == "document" or _draws_runs(task.method, task.parameters)
     order = drawing_order(task.evalset, reading=reading)
     if order is None:
@@ -209,7 +209,7 @@ def choose_rows(task: Task, *, matching: bool) -> ChosenRows:
 
 
 def _draws_runs(method: Method, parameters: Mapping[str, Any]) -> bool:
-    """Whether a design takes runs of items or whole documents, itself or through the design it draws by."""
+    """Return whether a design (or the one it draws by) takes runs of items or whole documents."""
     if "documents" in method.needs:
         return True
     by = method.bind(parameters).get("by") if "by" in parameters else None
@@ -218,7 +218,7 @@ def _draws_runs(method: Method, parameters: Mapping[str, Any]) -> bool:
 
 
 def _choose_rows(task: Task, *, matching: bool) -> ChosenRows:
-    """Let the method choose: a utility within the constraints, a subset method, or a design."""
+    """Run a utility, a subset method or a design."""
     if task.method.kind != "design" and not matching:
         raise OptionError(f"'{task.method.name}' chooses the same items for all systems; non-matching is for designs")
     if task.method.kind == "utility":
@@ -287,14 +287,14 @@ def _run_design(task: Task) -> ChosenRows:
 
 
 def _take_group(evalset: EvalSet, members: IntArray) -> EvalSet:
-    """A group's items as a set of its own, made once for all draws of a replay."""
+    """Return a group's items as a set (cached)."""
     return evalset.derived(f"rows {members.tobytes().hex()}", lambda whole: take_rows(whole, members))
 
 
 def _draw(
     task: Task, evalset: EvalSet, budget: Budget, cost: FloatArray | None, mass: FloatArray | None = None
 ) -> DesignDraw:
-    """Draw; a cost budget is kept in expectation. `mass` is the number of items of each unit (document)."""
+    """Draw by the design; a cost budget holds in expectation. `mass` counts the items of each unit (document)."""
     n = budget.n
     if cost is not None and budget.amount is not None:
         n = max(1, min(evalset.n_items, int(budget.amount / cost.mean() + 1e-9)))
@@ -359,7 +359,7 @@ def _run_document_design(task: Task) -> ChosenRows:
 
 
 def _run_for_each_system(task: Task) -> ChosenRows:
-    """Draw independently for each system; the probability recorded is that of an item for one system."""
+    """Draw independently for each system; probabilities are those of an item for one system."""
     if task.unit == "document" or task.groups is not None:
         raise OptionError("non-matching draws cannot be combined with `unit=document` or `balance`")
     if not task.evalset.systems:

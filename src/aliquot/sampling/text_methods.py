@@ -55,7 +55,7 @@ def output_texts(evalset: EvalSet, systems: Sequence[str] | None = None) -> list
 
 
 def _filled_texts(evalset: EvalSet, systems: Sequence[str] | None = None) -> list[str]:
-    """All outputs, item after item; missing ones are empty texts, with a warning."""
+    """Return all outputs, item by item; missing ones become empty, with a warning."""
     texts = output_texts(evalset, systems)
     lacking = sum(any(text is None for text in row) for row in texts)
     if lacking:
@@ -119,7 +119,7 @@ def _item_vectors(evalset: EvalSet, features: str, model: str) -> FloatArray:
 
 
 def _nearest_members(vectors: FloatArray, centres: FloatArray, labels: IntArray) -> IntArray:
-    """For each cluster the member nearest to its centre."""
+    """Return the member nearest to the centre of each cluster."""
     distance = ((vectors - centres[labels]) ** 2).sum(axis=1)
     order = np.lexsort((distance, labels))
     first = np.unique(labels[order], return_index=True)[1]
@@ -127,7 +127,7 @@ def _nearest_members(vectors: FloatArray, centres: FloatArray, labels: IntArray)
 
 
 def _top_up(rows: IntArray, squared: Callable[[int], FloatArray], n: int) -> IntArray:
-    """Add the items farthest from all chosen ones until there are n: duplicate texts leave fewer clusters than n.
+    """Add the items farthest from all chosen ones until there are n (duplicate texts give fewer clusters).
 
     `squared` gives the squared distances of all items from one.
     """

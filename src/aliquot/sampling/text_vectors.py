@@ -57,7 +57,7 @@ def embed(texts: Sequence[str], model: str = DEFAULT_MODEL) -> FloatArray:
 
 @lru_cache(maxsize=2)
 def _ngram_vectors(texts: tuple[str, ...]) -> FloatArray:
-    """Character n-gram tf-idf, reduced by singular value decomposition: crude, deterministic, no download.
+    """Character n-gram tf-idf vectors, reduced by singular value decomposition.
 
     The last two sets of texts are remembered: replays ask for the same ones at every budget.
     """
@@ -74,7 +74,7 @@ def _ngram_vectors(texts: tuple[str, ...]) -> FloatArray:
 
 
 def _cached_vectors(texts: list[str], model: str) -> FloatArray:
-    """Embed what the cache lacks; a cache that cannot be used costs time and a note, never the result."""
+    """Return vectors from the cache; embed missing texts. An unusable cache only causes a warning."""
     store = cache_folder() / "embeddings" / f"{_file_name(model)}.sqlite"
     keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
     vectors = _read_cache(store, keys)
@@ -92,7 +92,7 @@ def _cached_vectors(texts: list[str], model: str) -> FloatArray:
 
 
 def _read_cache(store: Path, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-    """The vectors that the cache has; none where it is damaged or locked."""
+    """Return cached vectors by key; none if the cache is damaged or locked."""
     if not store.exists():
         return {}
     try:
@@ -133,7 +133,7 @@ def _fetch_vector(database: sqlite3.Connection, key: bytes) -> tuple[bytes] | No
 
 
 def _file_name(model: str) -> str:
-    """A readable file name that differs for different models, also for paths that end alike."""
+    """Return a readable file name, unique for each model."""
     digest = hashlib.sha256(model.encode()).hexdigest()[:8]
     return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', Path(model).name)}-{digest}"
 
@@ -176,7 +176,7 @@ def hashed_vectors(texts: list[str], model: str) -> NDArray[np.float32]:
 
 
 def minhash_signatures(texts: pl.Series) -> NDArray[np.uint32]:
-    """Min-hashes of each text's shingles of six characters, whatever the script; a shorter text is one shingle.
+    """Return min-hashes of each text's 6-character shingles (n x HASHES); a shorter text is one shingle.
 
     >>> a, b, c = minhash_signatures(pl.Series(["the cat sat on the mat", "the cat sat on the mat.", "a dog"]))
     >>> bool((a == b).mean() > 0.8 and (a == c).mean() < 0.2)
@@ -232,7 +232,7 @@ def near_duplicates(hashes: NDArray[np.uint32], min_similarity: float = MIN_SIMI
 
 
 def _find_repeats(keys: NDArray[np.uint64]) -> tuple[IntArray, IntArray, IntArray]:
-    """Rows whose key stands in an earlier row, the first row with that key, and the last one before."""
+    """Return rows with a repeated key, and for each the first and the previous row with that key."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     repeats = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1

@@ -144,7 +144,7 @@ class Corpus:
 def build_corpus(
     sets: Sequence[EvalSet], target: str, *, metric: str | None = None, human: str | None = None, embedding: str = ""
 ) -> Corpus:
-    """Gather the sources of all campaigns that have a target."""
+    """Return the sources of all campaigns that have a target."""
     texts: list[str] = []
     pairs: list[str | None] = []
     domains: list[str | None] = []
@@ -195,7 +195,7 @@ def build_corpus(
 
 
 def _number_names(sets: Sequence[EvalSet]) -> list[EvalSet]:
-    """Give campaigns of the same name numbers."""
+    """Number campaigns with the same name."""
     counts: dict[str, int] = {}
     renamed = []
     for evalset in sets:
@@ -215,7 +215,7 @@ def _collect_vocabulary(pairs: Sequence[str | None], domains: Sequence[str | Non
 
 
 def _unseen_by_others(cut: EncodedTexts, texts: Sequence[str]) -> FloatArray:
-    """Unseen shares of each source against nine tenths of the corpus without it; equal texts stay together."""
+    """Return unseen shares of each source against the nine tenths of the corpus without it."""
     part = np.array([zlib.crc32(text.encode("utf-8", "surrogatepass")) % _N_PARTS for text in texts])
     marks = []
     for number in range(_N_PARTS):
@@ -232,14 +232,14 @@ def _unseen_by_others(cut: EncodedTexts, texts: Sequence[str]) -> FloatArray:
 
 
 def remember_texts(texts: Sequence[str]) -> BoolArray:
-    """What a model remembers of its training sources."""
+    """Return the table of words and n-grams seen in the sources."""
     memory = empty_seen_table()
     mark_seen(encode_texts(texts), memory)
     return memory
 
 
 def held_out_features(corpus: Corpus, train: IntArray, test: IntArray) -> FloatArray:
-    """Features of sources that the training part never saw: unseen shares are against that part alone."""
+    """Return features of test sources, with unseen shares against the training sources."""
     dense = corpus.dense[test].copy()
     memory = remember_texts([corpus.texts[row] for row in train])
     dense[:, _UNSEEN_AT : _UNSEEN_AT + len(UNSEEN)] = unseen_shares(
@@ -257,7 +257,7 @@ BASELINE = "source_length"
 
 @dataclass(frozen=True)
 class ModelCandidate:
-    """A way of fitting: penalties per source on dense features and in all on n-grams (0: none), and boosting or not."""
+    """Penalties on dense features (per source) and on n-grams (total; 0: no n-grams), and whether to boost."""
 
     penalty: float
     ngrams: float = 0.0
@@ -265,7 +265,7 @@ class ModelCandidate:
 
     @property
     def name(self) -> str:
-        """How the report calls it."""
+        """The candidate's name in reports."""
         return f"{self.kind}:penalty={self.penalty:g}" + (f",ngrams={self.ngrams:g}" if self.ngrams else "")
 
     @property
@@ -287,7 +287,7 @@ _MIN_STANDARD_ERRORS = 2.0
 
 @dataclass(frozen=True, eq=False)
 class CandidateFit:
-    """What was fitted, on standardised features."""
+    """A fitted candidate, on standardised features."""
 
     centre: FloatArray
     scale: FloatArray
@@ -320,7 +320,7 @@ def fit_candidate(corpus: Corpus, rows: IntArray, candidate: ModelCandidate, see
 
 
 def _boost_residuals(x: FloatArray, residual: FloatArray, weight: FloatArray, seed: int) -> Trees:
-    """Shallow trees on what ridge on the dense features leaves; n-grams, where there are any, are beside them."""
+    """Fit shallow trees to the residuals of the ridge regression on dense features."""
     from sklearn.ensemble import GradientBoostingRegressor  # noqa: PLC0415  (slow to import)
 
     model = GradientBoostingRegressor(
@@ -337,7 +337,7 @@ def _boost_residuals(x: FloatArray, residual: FloatArray, weight: FloatArray, se
 
 
 def predict_rows(fitted: CandidateFit, corpus: Corpus, rows: IntArray, dense: FloatArray) -> FloatArray:
-    """Predictions for sources of the corpus, with their features given."""
+    """Return predictions for rows of the corpus, given their features."""
     x = scale_features(dense, fitted.centre, fitted.scale)
     values = x @ fitted.slopes
     if len(fitted.ngrams):
@@ -351,7 +351,7 @@ def predict_rows(fitted: CandidateFit, corpus: Corpus, rows: IntArray, dense: Fl
 
 
 def iterate_folds(corpus: Corpus, seed: int) -> Iterator[tuple[str, IntArray, IntArray]]:
-    """Name, training rows and test rows: a campaign left out at a time; fifths of the documents where there is one.
+    """Yield name, training rows and test rows of leaving out each campaign, or fifths of a single one's documents.
 
     A source that occurs in the part left out is never trained on, in whatever campaign it stands.
     """
@@ -372,7 +372,7 @@ def iterate_folds(corpus: Corpus, seed: int) -> Iterator[tuple[str, IntArray, In
 
 
 def spearman(values: FloatArray, target: FloatArray) -> float:
-    """Rank correlation; 0 where the prediction does not vary."""
+    """Return the rank correlation; 0 if one side is constant."""
     if is_constant(values) or is_constant(target):
         return 0.0
     return float(np.corrcoef(average_ranks(values), average_ranks(target))[0, 1])
@@ -398,10 +398,10 @@ def cross_validate(corpus: Corpus, seed: int) -> tuple[ModelCandidate, dict[str,
 
 
 def choose_candidate(scores: Mapping[ModelCandidate, FloatArray]) -> ModelCandidate:
-    """The careful ridge with the best mean, or a freer candidate that is clearly better, part by part.
+    """Return the best careful ridge, or a freer candidate that is better by two standard errors over parts.
 
     A handful of campaigns is weak evidence for which candidate is best: taking the best mean of all lost to source
-    length on campaigns never seen, while this rule gained (docs/evidence-sources.md). Clearly: by two standard errors.
+    length on campaigns never seen, while this rule gained (docs/evidence-sources.md).
     """
     best = max(CAREFUL, key=lambda candidate: float(scores[candidate].mean()))
     for candidate in FREE:
