@@ -33,6 +33,13 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(self).decode()
 
 
+class Action(Event, frozen=True, kw_only=True):
+    """What the organiser did; the audit log shows it."""
+
+    IS_AUDITED = True
+    reason: MaybeText = UNSET
+
+
 # -- the campaign --------------------------------------------------------------------------------------------------
 
 
@@ -190,18 +197,16 @@ class AnnotatorAdded(Event, frozen=True, kw_only=True):
     extra: dict[str, Any] | UnsetType | None = UNSET
 
 
-class AnnotatorChanged(Event, frozen=True, kw_only=True):
+class AnnotatorChanged(Action, frozen=True, kw_only=True):
     """A fact of an annotator is another one; `state` stands for the facts in events of version 2."""
 
     KIND = "annotator_state"
-    IS_AUDITED = True
     PERSONAL = ("reason",)
     id: str
     link: MaybeText = UNSET
     work: MaybeText = UNSET
     counts: int | UnsetType = UNSET
     state: Literal["active", "paused", "excluded", "revoked"] | UnsetType = UNSET
-    reason: MaybeText = UNSET
 
 
 class LinkRenewed(Event, frozen=True, kw_only=True):
@@ -253,123 +258,101 @@ class WorkerArrived(Event, frozen=True, kw_only=True):
     secret: MaybeText = UNSET
 
 
-class AnnotatorForgotten(Event, frozen=True, kw_only=True):
+class AnnotatorForgotten(Action, frozen=True, kw_only=True):
     """The data of a person were deleted; `alias` is the name that stays."""
 
     KIND = "forgotten"
-    IS_AUDITED = True
     id: str
     alias: str
-    reason: MaybeText = UNSET
 
 
 # -- what the organiser did ----------------------------------------------------------------------------------------
 
 
-class StateChanged(Event, frozen=True, kw_only=True):
+class StateChanged(Action, frozen=True, kw_only=True):
     """The campaign was opened, paused or closed."""
 
     KIND = "campaign_state"
-    IS_AUDITED = True
     state: Literal["open", "paused", "closed"]
-    reason: MaybeText = UNSET
 
 
-class JudgmentsWanted(Event, frozen=True, kw_only=True):
+class JudgmentsWanted(Action, frozen=True, kw_only=True):
     """How often each output is judged."""
 
     KIND = "wanted"
-    IS_AUDITED = True
     wanted: int
-    reason: MaybeText = UNSET
 
 
-class WorkersLimited(Event, frozen=True, kw_only=True):
+class WorkersLimited(Action, frozen=True, kw_only=True):
     """How many workers shared links let in."""
 
     KIND = "workers"
-    IS_AUDITED = True
     most: int
-    reason: MaybeText = UNSET
 
 
-class WorkRejudged(Event, frozen=True, kw_only=True):
+class WorkRejudged(Action, frozen=True, kw_only=True):
     """The finished units of an annotator get one judgment more."""
 
     KIND = "rejudge"
-    IS_AUDITED = True
     PERSONAL = ("reason",)
     id: str
-    reason: MaybeText = UNSET
 
 
-class UnitsReassigned(Event, frozen=True, kw_only=True):
+class UnitsReassigned(Action, frozen=True, kw_only=True):
     """The open units of an annotator went back to the queue."""
 
     KIND = "reassigned"
-    IS_AUDITED = True
     PERSONAL = ("reason",)
     id: str
     units: int
-    reason: MaybeText = UNSET
 
 
-class MessageSent(Event, frozen=True, kw_only=True):
+class MessageSent(Action, frozen=True, kw_only=True):
     """The organiser wrote to an annotator, or to everybody (no id)."""
 
     KIND = "message"
-    IS_AUDITED = True
     PERSONAL = ("text", "reason")
     id: str | None
     text: str
-    reason: MaybeText = UNSET
 
 
-class ItemsAdded(Event, frozen=True, kw_only=True):
+class ItemsAdded(Action, frozen=True, kw_only=True):
     """More items are judged."""
 
     KIND = "topped_up"
-    IS_AUDITED = True
     items: int
     selected: int
-    reason: MaybeText = UNSET
 
 
-class SystemsAdded(Event, frozen=True, kw_only=True):
+class SystemsAdded(Action, frozen=True, kw_only=True):
     """More systems are judged."""
 
     KIND = "systems_added"
-    IS_AUDITED = True
     systems: list[str]
-    reason: MaybeText = UNSET
 
 
-class GuidelinesChanged(Event, frozen=True, kw_only=True):
+class GuidelinesChanged(Action, frozen=True, kw_only=True):
     """The organiser wrote other guidelines."""
 
     KIND = "guidelines_changed"
-    IS_AUDITED = True
     version: int
-    reason: MaybeText = UNSET
 
 
-class LinksRenewed(Event, frozen=True, kw_only=True):
+class LinksRenewed(Action, frozen=True, kw_only=True):
     """So many annotators got new links; or the shared links are new."""
 
     KIND = "links_renewed"
-    IS_AUDITED = True
     PERSONAL = ("reason",)
     id: MaybeText = UNSET
     annotators: int
     link: MaybeText = UNSET
-    reason: MaybeText = UNSET
 
 
 def _all_kinds(parent: type[Event]) -> list[type[Event]]:
     return [kind for child in parent.__subclasses__() for kind in (child, *_all_kinds(child))]
 
 
-EVENT_TYPES: dict[str, type[Event]] = {kind.KIND: kind for kind in _all_kinds(Event)}
+EVENT_TYPES: dict[str, type[Event]] = {kind.KIND: kind for kind in _all_kinds(Event) if kind is not Action}
 """Kind -> its struct."""
 
 

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 
-MOST_KEYS = 20_000
+MAX_KEYS = 20_000
 
 
 class RateLimit:
@@ -31,7 +31,7 @@ class RateLimit:
         if tokens < 1:
             self._buckets[key] = (tokens, now)
             return max(1, math.ceil((1 - tokens) / self._per_second))
-        if len(self._buckets) >= MOST_KEYS:
+        if len(self._buckets) >= MAX_KEYS:
             self._forget_idle(now)
         self._buckets[key] = (tokens - 1, now)
         return 0
@@ -40,5 +40,5 @@ class RateLimit:
         """Drop buckets that are full again; all of them when that does not help."""
         refill = self._burst / self._per_second
         self._buckets = {key: bucket for key, bucket in self._buckets.items() if now - bucket[1] < refill}
-        if len(self._buckets) >= MOST_KEYS:
+        if len(self._buckets) >= MAX_KEYS:
             self._buckets.clear()

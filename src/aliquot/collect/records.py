@@ -71,7 +71,7 @@ class SubmittedUnit:
 
     assignment: str
     annotator: str
-    shown: ShownUnit
+    content: ShownUnit
     slots: Sequence[int]
     order: int  # judgments that the annotator had given before
     marked: str | None = None
@@ -79,7 +79,7 @@ class SubmittedUnit:
     def systems_by_slot(self) -> dict[str, str]:
         """Return slot -> system."""
         names = slot_names(len(self.slots))
-        return {slot: self.shown.systems[number] for slot, number in zip(names, self.slots, strict=True)}
+        return {slot: self.content.systems[number] for slot, number in zip(names, self.slots, strict=True)}
 
 
 def derive_rows(
@@ -88,7 +88,7 @@ def derive_rows(
     """Return the rows of judgments and of choices that these answers make; incomplete answers make none."""
     judgments: list[Record] = []
     choices: list[Record] = []
-    for number, cell in enumerate(unit.shown.cells.values()):
+    for number, cell in enumerate(unit.content.cells.values()):
         answer = answers.get(cell.id)
         if answer is None or missing_widgets(protocol, cell.scope, answer.answer):
             continue
@@ -168,7 +168,7 @@ def _value_rows(
             for place in _judged_outputs(unit, cell):
                 yield from (place | row for row in _error_rows(widget, value.spans, name))
         case WrittenText():
-            rate = -100.0 * edit_rate(unit.shown.output(cell).text, value.text) + 0.0
+            rate = -100.0 * edit_rate(unit.content.output(cell).text, value.text) + 0.0
             for place in _judged_outputs(unit, cell):
                 yield place | {"criterion": name, "value": rate, "text": value.text}
         case Preference() | BestWorst() | RankedSlots():
@@ -186,7 +186,7 @@ def _score_rows(
 
 def _judged_outputs(unit: SubmittedUnit, cell: Cell) -> Iterator[Record]:
     """Yield item and system of the outputs that an answer is about."""
-    shown_unit = unit.shown
+    shown_unit = unit.content
     item = _encode_json(shown_unit.judged_items()[0] if cell.row is None else shown_unit.row(cell).item)
     for system in shown_unit.systems if cell.output is None else [shown_unit.systems[cell.output]]:
         yield {"item": item, "system": system}
@@ -246,7 +246,7 @@ def _slot_values(value: Preference | BestWorst | RankedSlots, slots: Sequence[st
 
 
 def _choice_fields(unit: SubmittedUnit, cell: Cell, answer: TimedAnswer) -> Record:
-    shown_unit = unit.shown
+    shown_unit = unit.content
     item = (shown_unit.document or shown_unit.judged_items()[0]) if cell.row is None else shown_unit.row(cell).item
     return {
         "assignment_id": unit.assignment,
@@ -268,8 +268,8 @@ def _choice_rows(protocol: Protocol, unit: SubmittedUnit, cell: Cell, answer: Ti
         if isinstance(value, Preference | BestWorst | RankedSlots):
             yield {"text": comment} | _choice_row(value, systems)
         elif isinstance(value, WrittenText) and isinstance(widget, Text) and widget.style == "postedit":
-            system = unit.shown.systems[cell.output or 0]
-            yield {"system_a": system, "output_a": unit.shown.output(cell).text, "final": value.text}
+            system = unit.content.systems[cell.output or 0]
+            yield {"system_a": system, "output_a": unit.content.output(cell).text, "final": value.text}
 
 
 def _choice_row(value: Preference | BestWorst | RankedSlots, systems: Mapping[str, str]) -> Record:
