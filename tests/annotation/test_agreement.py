@@ -402,7 +402,7 @@ def test_several_protocols_are_told() -> None:
         ({"by": "genre"}, NameUnknownError, "unknown item or judgment column 'genre'"),
         ({"recode": "1|2=low"}, DataError, "are in no group"),
         ({"recode": ["1..5=a", "1..3=a,4..5=b", "scale 1:1..5=x"]}, OptionError, "the same name"),
-        ({"max_distinct": 0}, OptionError, "max_distinct=0"),
+        ({"max_distinct": 0}, OptionError, "`max_distinct` is 0"),
         ({"bootstrap": -1}, OptionError, "-1"),
         ({"confidence": 2.0}, OptionError, "2.0"),
         ({"trust_variant": "mine"}, NameUnknownError, "'mine'"),

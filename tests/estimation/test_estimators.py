@@ -425,7 +425,7 @@ def test_every_estimator_says_what_it_takes():
         ("grge", "unknown estimator 'grge'; did you mean 'greg'?"),
         ("greg:metric=m0", "greg: no parameter 'metric'; did you mean 'metrics'?"),
         ("greg:metrics=m9", "unknown metric 'm9'"),
-        ("greg:ridge=-1", "ridge is -1.0"),
+        ("greg:ridge=-1", "is -1.0"),
         ("greg:features=poor", "features='poor' is not known; choose rich or plain"),
         ("cv:proxy=nn", "proxy='nn' is not known"),
         ("cv:proxy=knn,k=0", "k"),

@@ -46,6 +46,7 @@ from aliquot.stats.annotator_model import (
 )
 from aliquot.stats.annotator_pairs import MAX_ANNOTATORS, MAX_HELD_ROWS
 from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.validation import at_least
 
 _MAX_DOMAINS = 20
 """Domains up to which each gets coefficients by default."""
@@ -209,8 +210,7 @@ def _iterate_groups(
     for name, part in sets.items():
         yield "group", name, Compared(part)
     if max_distinct is not None:
-        if max_distinct < 1:
-            raise OptionError(f"max_distinct={max_distinct}: an output has at least one judgment; choose 1 or more")
+        at_least("max_distinct", max_distinct, 1)
         matches = arrays.take(_count_distinct_judgments(arrays) <= max_distinct)
         yield "outputs", f"at most {max_distinct} different answers", Compared(matches)
 

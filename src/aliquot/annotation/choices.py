@@ -277,7 +277,7 @@ def score_preferences(
     }
     if human is not None or judgments is None:
         if isinstance(data, Judgments):
-            raise OptionError("human= names a score, and judgments alone have none; give data with scores")
+            raise OptionError("`human` names a score, and judgments alone have none; give data with scores")
         preferences = _preferences_from_human_score(data, systems, human, margin, cluster)
     else:
         if judgments.criteria == ["preference"]:

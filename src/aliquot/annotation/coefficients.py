@@ -93,9 +93,9 @@ def choose_level(arrays: JudgmentArrays, level: str) -> MeasurementLevel:
     if level in MEASUREMENT_LEVELS:
         if level == "ordinal" and not arrays.ordered:
             example = "'no=no,partly=partly,yes=yes'"
-            raise OptionError(f"level 'ordinal': the labels have no order; give them one with recode=, e.g. {example}")
+            raise OptionError(f"level 'ordinal': the labels have no order; give them one with `recode`, e.g. {example}")
         if arrays.labels is not None and level in ("interval", "ratio"):
-            raise OptionError(f"level '{level}': the judgments are labels; choose nominal, or ordinal with recode=")
+            raise OptionError(f"level '{level}': the judgments are labels; choose nominal, or ordinal with `recode`")
         return level
     if level != "auto":
         raise unknown_name("level", level, ["auto", *MEASUREMENT_LEVELS])

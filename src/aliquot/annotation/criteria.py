@@ -187,7 +187,7 @@ def _choose_factor_count(
     """Return the number of factors, the parallel analysis, and how the number was chosen."""
     max_count = max_factors(len(square))
     if factors is not None and not 0 <= factors <= max_count:
-        raise OptionError(f"factors is {factors}; {len(square)} criteria allow 0 to {max_count}")
+        raise OptionError(f"`factors` is {factors}; {len(square)} criteria allow 0 to {max_count}")
     if len(square) < 3 or n <= len(square) + 1 or np.linalg.eigvalsh(square)[0] < _MIN_EIGENVALUE:
         return (
             0,

@@ -142,9 +142,9 @@ def _number_judgments(data: Data, answer: str | None) -> tuple[Judgments, tuple[
     if table[column].dtype.is_numeric() and (answer in (None, "value") or "error" not in table.columns):
         return Judgments(table.with_columns(pl.col(column).alias("value"))), None
     if table[column].null_count() == table.height:
-        raise DataError(f"the column '{column}' holds no judgment at all; name the column of judgments with answer=")
+        raise DataError(f"the column '{column}' holds no judgment at all; name the column of judgments in `answer`")
     if "error" in table.columns:
-        raise OptionError(f"the judgments are lists of errors, so '{column}' is no judgment; leave answer= out")
+        raise OptionError(f"the judgments are lists of errors, so '{column}' is no judgment; leave `answer` out")
     if table[column].dtype.is_nested():
         raise DataError(f"the column '{column}' holds {table[column].dtype}; a judgment is a number or a label")
     texts = table[column].cast(pl.String).str.strip_chars().replace("", None)

@@ -33,7 +33,7 @@ from aliquot.errors import OptionError
 from aliquot.io.formats.table_columns import map_columns
 from aliquot.io.inputs import DataLike, as_evalset
 from aliquot.stats.arrays import IntArray, Seed
-from aliquot.validation import one_of
+from aliquot.validation import between, one_of
 
 SurveyKind = Literal["criteria", "importance", "groups", "pool", "panas"]
 SURVEY_KINDS: tuple[SurveyKind, ...] = get_args(SurveyKind)
@@ -167,8 +167,8 @@ def survey_blocks(
     [5, 5, 5, 6]
     """
     evalset = as_evalset(data)
-    if not 1 <= blocks <= evalset.n_items:
-        raise OptionError(f"blocks is {blocks}; choose between 1 and the number of items, {evalset.n_items}")
+    remedy = f"choose between 1 and the number of items, {evalset.n_items}"
+    between("blocks", blocks, 1, evalset.n_items, remedy=remedy)
     rng = np.random.default_rng(seed)
     strata = _stratum_codes(evalset, [by] if isinstance(by, str) else list(by))
     # Strata one after the other, shuffled inside, dealt like cards: neither a stratum nor the whole is ever more than

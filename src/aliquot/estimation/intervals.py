@@ -55,7 +55,7 @@ class Bounds:
 def check_level(level: float) -> None:
     """Raise OptionError for levels outside (0, 1 - 1e-9]; beyond, quantiles are rounding errors."""
     if not 0.0 < level <= MAX_LEVEL:
-        raise OptionError(f"level is {level}; choose between 0 and {MAX_LEVEL}, for instance 0.95")
+        raise OptionError(f"`level` is {level}; choose between 0 and {MAX_LEVEL}, for instance 0.95")
 
 
 def compute_bounds(

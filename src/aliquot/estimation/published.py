@@ -12,12 +12,12 @@ from typing import Literal
 import numpy as np
 
 from aliquot.core.conventions import is_usable
-from aliquot.errors import OptionError
 from aliquot.estimation.proxies import select_proxies
 from aliquot.estimation.sample import Fitted, Sample, estimator
 from aliquot.stats.arrays import FloatArray, is_constant, nan_std
 from aliquot.stats.design_variance import linearised_contributions
 from aliquot.stats.regression import weighted_means
+from aliquot.validation import at_least
 
 NEIGHBOURS = 25
 Covariance = Literal["centred", "printed"]
@@ -71,8 +71,7 @@ def estimate_cv_published(
 
 def validate_neighbours(k: int) -> None:
     """Raise OptionError for fewer than one neighbour."""
-    if k < 1:
-        raise OptionError(f"k is {k}; choose at least 1 neighbour")
+    at_least("k", k, 1, "choose at least 1 neighbour")
 
 
 def neighbour_means(points: FloatArray, target: FloatArray, queries: FloatArray, k: int) -> FloatArray:
