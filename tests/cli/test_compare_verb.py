@@ -50,7 +50,7 @@ def test_every_kind_in_a_terminal(kind, table, capsys):
     named = ["--kind", kind] if kind in NAMED else []
     assert run([verb_of(kind), str(table(kind)), *named]) == 0
     out = capsys.readouterr().out
-    assert f"|compare:{kind}" in out
+    assert f"|{verb_of(kind)}:{kind}" in out
     assert max(len(line) for line in out.splitlines() if not line.startswith("aliquot:")) <= 100
     assert "Traceback" not in out
 

@@ -90,8 +90,8 @@ def compare(data: Source, kind: str | None = None, **options: Any) -> CompareRes
     >>> result.systems[0].system, result.systems[0].win_rate
     ('X', 0.75)
     """
-    if kind is not None:
-        one_of("kind", kind, (*COMPARE_KINDS, *SURVEY_KINDS))
+    if kind is not None and kind not in SURVEY_KINDS:
+        one_of("kind", kind, COMPARE_KINDS)
     if kind not in SURVEY_KINDS:
         where = str(data) if isinstance(data, (str, Path)) else "table"
         source = read_source(data, needs_table=kind not in (None, "scores"), has_choices=kind != "scores")

@@ -137,7 +137,7 @@ def analyse_criteria(
             *_misfit_notes(fit, names, retained, gap, communality),
         ),
         signature=make_signature(
-            "compare:criteria",
+            "survey:criteria",
             only=",".join(only) if only else None,
             rows=rows,
             correlation=correlation,

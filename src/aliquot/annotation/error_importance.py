@@ -145,7 +145,7 @@ def measure_error_importance(
         level=level,
         notes=(*_importance_notes(fits, table), *own_notes),
         signature=make_signature(
-            "compare:importance",
+            "survey:importance",
             target=",".join(table.targets),
             errors=len(table.errors),
             level=level,

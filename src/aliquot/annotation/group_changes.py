@@ -137,7 +137,7 @@ def group_changes(
         level=level,
         notes=tuple(notes),
         signature=make_signature(
-            "compare:groups",
+            "survey:groups",
             groups=f"{first},{second}",
             adjust=adjust,
             test="student" if equal_variances else "welch",

@@ -119,7 +119,7 @@ def reduce_pool(
         spread,
         rule,
         tuple(notes),
-        make_signature("compare:pool", minimum=minimum, spread=spread, rule=rule, data=digest_table(table)),
+        make_signature("survey:pool", minimum=minimum, spread=spread, rule=rule, data=digest_table(table)),
     )
 
 
@@ -233,4 +233,4 @@ def score_panas(table: pl.DataFrame, *, where: str = "table") -> AffectScores:
     )
     missing = sum(not np.isfinite(row.positive + row.negative) for row in rows)
     notes = [f"{missing} of {len(rows)} rows lack an adjective: the sum it belongs to is missing"] if missing else []
-    return AffectScores(rows, tuple(notes), make_signature("compare:panas", data=digest_table(table)))
+    return AffectScores(rows, tuple(notes), make_signature("survey:panas", data=digest_table(table)))

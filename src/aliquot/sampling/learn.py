@@ -69,7 +69,7 @@ class Learned(Result):
         """Return the view `left_out`: the best candidate of each kind, and source_length, on each part left out."""
         sources, campaigns = sum(count for _, _, count in self.model.trained_on), len(self.model.trained_on)
         plural = "campaign" if campaigns == 1 else "campaigns"
-        intro = f"{self.model.target} from {sources} sources of {campaigns} {plural} (taken: {self.chosen})"
+        intro = f"{self.model.target} from {sources} sources of {campaigns} {plural} (chosen: {self.chosen})"
         names = (*(self._best_candidate(kind) for kind in ("ridge", "gbm")), BASELINE)
         means = {"left_out": "mean", **{name: format_fixed(self.mean(name), 3) for name in names}}
         columns = (Column("left out", "left_out", "name"), *(Column(name, places=2) for name in names))

@@ -152,8 +152,8 @@ def describe_effect(selection: Selection) -> str:
         return f"only {coverage:.0%} of the items had a probability above 0: estimates are about those items only"
     if selection.probability is not None:
         if _within_fixed(selection):
-            return "every item of the first selection had a known probability: estimates are about those items"
-        return "every item had a known probability: means, intervals and rankings for the whole set are unbiased"
+            return "every item of the first selection had a known probability, so estimates are about those items"
+        return "every item had a known probability, so means, intervals and rankings for the whole set are unbiased"
     if method.name == "random":
         return "a random order: a plain mean over the first items is unbiased (the design 'segments' records this)"
     if selection.weight is not None:
