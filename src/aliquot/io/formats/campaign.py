@@ -77,8 +77,7 @@ def read_judgments(source: str | Path) -> pl.DataFrame:
     if not frame.height:
         place = without_password(source)
         raise DataError(
-            f"{place}: nobody has submitted a unit yet, so there are no judgments; see "
-            f"`aliquot collect status {place}`"
+            f"{place}: nobody has submitted a unit yet, so there are no judgments; see `aliquot collect status {place}`"
         )
     return frame
 
