@@ -14,7 +14,7 @@ from campaigns import CAMPAIGNS, population
 from scipy.stats import weightedtau
 
 import aliquot
-from aliquot.sampling.pair_allocator import PairAllocator, PairAsk
+from aliquot.sampling.pair_allocator import PAIR_QUESTIONS, PairAllocator, PairAsk, PairQuestion
 from aliquot.stats.arrays import FloatArray
 
 LABELS = (
@@ -37,7 +37,12 @@ def win_values(scores: FloatArray) -> FloatArray:
 
 
 def replay(
-    data: aliquot.EvalSet, values: FloatArray, policy: str, question: str, seed: int, times: tuple[int, ...] = TIMES
+    data: aliquot.EvalSet,
+    values: FloatArray,
+    policy: str,
+    question: PairQuestion,
+    seed: int,
+    times: tuple[int, ...] = TIMES,
 ) -> FloatArray:
     """Weighted tau, and whether the best system is right, at every budget: budgets x 2."""
     truth = values.mean(axis=0).sum(axis=1)
@@ -93,7 +98,7 @@ def stopping(repeats: int, labels: Sequence[str], most: float) -> None:
         print(f"| {campaign.label} | {cells} |", flush=True)
 
 
-def study(repeats: int, question: str, labels: Sequence[str]) -> None:
+def study(repeats: int, question: PairQuestion, labels: Sequence[str]) -> None:
     """Print the table."""
     total: dict[str, list[FloatArray]] = {policy: [] for policy in POLICIES}
     print(f"question {question}; weighted tau / share of right best systems; choices per pair: {TIMES}")
@@ -115,7 +120,7 @@ def _cells(mean: FloatArray) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=30)
-    parser.add_argument("--question", default="top")
+    parser.add_argument("--question", choices=PAIR_QUESTIONS, default="top")
     parser.add_argument("--campaigns", nargs="*", default=LABELS)
     parser.add_argument(
         "--stop", type=float, metavar="SHARE", help="choices until the best is decided, at most a share"

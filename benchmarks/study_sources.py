@@ -27,7 +27,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.sampling.item_scores import infer_scale
 from aliquot.sampling.learn import learn
 from aliquot.sampling.source_model import SourceModel
-from aliquot.sampling.training import TARGETS, item_target, spearman
+from aliquot.sampling.training import TARGETS, Target, item_target, spearman
 from aliquot.simulation.result import Simulation
 
 PAGE = Path(__file__).parent.parent / "docs" / "evidence-sources.md"
@@ -63,7 +63,7 @@ def families(sets: dict[str, EvalSet]) -> dict[str, list[str]]:
     return {label: [other for other in sets if not texts[label] & texts[other]] for label in sets}
 
 
-def trained(sets: Sequence[EvalSet], target: str) -> tuple[SourceModel, float]:
+def trained(sets: Sequence[EvalSet], target: Target) -> tuple[SourceModel, float]:
     """A model and the seconds it took."""
     start = time.perf_counter()
     with warnings.catch_warnings():

@@ -243,7 +243,7 @@ def test_pairs_batch_by_batch(following):
     [
         (["--unit", "par"], "did you mean 'pair'"),
         (["--unit", "pair", "--margin", "2"], "--margin is for cells"),
-        (["--unit", "pair", "-q", "means"], "unknown question 'means'"),
+        (["--unit", "pair", "-q", "means"], "--question is 'means'"),
         (["--unit", "pair", "-j", "wrong.csv"], "unknown choice 'c'"),
     ],
 )

@@ -245,10 +245,10 @@ def test_embeddings_are_features(tmp_path, monkeypatch):
 def test_mistakes_are_told():
     with pytest.raises(OptionError, match="no data"):
         learn([])
-    with pytest.raises(NameUnknownError, match="unknown target 'metric_vra'; did you mean 'metric_var'"):
-        learn(PAST, "metric_vra")
-    with pytest.raises(NameUnknownError, match="unknown kind of features"):
-        learn(PAST, features="heavy")
+    with pytest.raises(NameUnknownError, match="`target` is 'metric_vra'; did you mean 'metric_var'"):
+        learn(PAST, "metric_vra")  # type: ignore[arg-type]
+    with pytest.raises(NameUnknownError, match="`features` is 'heavy'"):
+        learn(PAST, features="heavy")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="n-grams are features already"):
         learn(PAST, features="embed", encoder="ngrams")
     with pytest.raises(NameUnknownError, match="unknown score 'COMET'"):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -19,7 +19,7 @@ from scipy.stats import binom, norm
 import aliquot
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, DataError, NameUnknownError, OptionError
-from aliquot.sampling.pair_allocator import PairAllocator, PairAsk
+from aliquot.sampling.pair_allocator import PairAllocator, PairAsk, PairQuestion
 from aliquot.sampling.pair_decisions import PairDecisions
 from aliquot.sampling.pair_policies import (
     PAIR_POLICIES,
@@ -53,7 +53,7 @@ def allocator_after(
     steps: int, policy: str = "auto", question: str = "top", batch: int = 3, seed: int = 1, items: int = 50
 ) -> PairAllocator:
     allocator, answer = (
-        PairAllocator(NAMES, question, policy=policy, items=range(items), seed=seed),
+        PairAllocator(NAMES, cast("PairQuestion", question), policy=policy, items=range(items), seed=seed),
         world([1, 0.5, 0, -1], 2, 0.2),
     )
     for _ in range(steps):
@@ -239,8 +239,8 @@ def test_the_table_is_what_compare_reads():
 
 
 def test_wrong_options_and_logs_are_refused():
-    with pytest.raises(NameUnknownError, match="unknown question 'means'"):
-        PairAllocator(NAMES, "means", items=range(3))
+    with pytest.raises(NameUnknownError, match="`question` is 'means'"):
+        PairAllocator(NAMES, cast("PairQuestion", "means"), items=range(3))
     with pytest.raises(NameUnknownError, match="did you mean 'dueling'"):
         PairAllocator(NAMES, policy="duelling", items=range(3))
     with pytest.raises(NameUnknownError, match="no parameter 'flor'"):

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from aliquot.cli import common, options, render
-from aliquot.sampling.learn import learn
+from aliquot.sampling.learn import Features, learn
 from aliquot.sampling.text_vectors import DEFAULT_MODEL
+from aliquot.sampling.training import Target
 
 
 def run(
@@ -16,7 +17,7 @@ def run(
     reading: options.Reading,
     output: options.Output,
     target: Annotated[
-        str,
+        Target,
         typer.Option(
             "--target",
             "-t",
@@ -28,7 +29,7 @@ def run(
         str | None, typer.Option("--metric", metavar="NAME", help="Target from this metric, not from human scores.")
     ] = None,
     features: Annotated[
-        str, options.rare_option("--features", metavar="KIND", help="light, or embed (needs the extra embed).")
+        Features, options.rare_option("--features", metavar="KIND", help="light, or embed (needs the extra embed).")
     ] = "light",
     encoder: Annotated[
         str, options.rare_option("--encoder", metavar="NAME", help="For embed: a sentence-transformers model or path.")

@@ -13,6 +13,7 @@ from aliquot.cli.render import rate_progress
 from aliquot.io.formats import tables
 from aliquot.io.formats.table_columns import parse_columns
 from aliquot.sampling.pool import PoolSelection, select_pool
+from aliquot.sampling.pool_methods import Dedup
 from aliquot.sampling.summary import describe_effect
 
 _choosing, _running = (partial(typer.Option, rich_help_panel=panel) for panel in (options.CHOOSING, "Running"))
@@ -35,7 +36,7 @@ def run(
         typer.Option("--budget", "-b", metavar="N", help="Items (1000), a share (1%), or an amount of cost."),
     ] = None,
     dedup: Annotated[
-        str | None,
+        Dedup | None,
         typer.Option("--dedup", metavar="HOW", help="Leave out repeated sources: exact, or near (almost the same)."),
     ] = None,
     cost: Annotated[str | None, _choosing("--cost", metavar="COLUMN", help="A column, or esa_time.")] = None,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -53,16 +53,18 @@ from aliquot.sampling.allocator_inputs import (
     read_question,
 )
 from aliquot.sampling.budgets import item_costs
-from aliquot.sampling.item_order import ItemOrder, draw_item_order
+from aliquot.sampling.item_order import draw_item_order
+from aliquot.sampling.item_scores import Scale
 from aliquot.sampling.policies import PolicyState, check_policy, standard_draws
 from aliquot.stats.arrays import BoolArray, FloatArray
 from aliquot.stats.cell_model import CellFit, CellModel
+from aliquot.validation import one_of
 
-UNITS: tuple[str, ...] = ("cell", "item", "document")
-MODELS = ("mixed", "means")
+CellUnit = Literal["cell", "item", "document"]
+MeansModel = Literal["mixed", "means"]
+Repeats = Literal["never", "auto"]
+UNITS: tuple[CellUnit, ...] = get_args(CellUnit)
 _MONITORED = {"top": "best", "best": "best", "ranking": "ranking", "pairs": "ranking", "means": "means"}
-_REPEAT = ("never", "auto")
-_SCALES = ("auto", "penalties", "ratings")
 
 
 @dataclass(frozen=True)
@@ -119,12 +121,12 @@ class Allocator(AllocationLog[Ask]):
         policy: str = "auto",
         budget: int | str | None = None,
         metrics: Sequence[str] | None = None,
-        model: str = "mixed",
-        unit: str = "cell",
+        model: MeansModel = "mixed",
+        unit: CellUnit = "cell",
         equal: bool = False,
-        protocol_scale: str = "auto",
+        protocol_scale: Scale = "auto",
         cost: str | None = None,
-        repeats: str = "never",
+        repeats: Repeats = "never",
         margin: float | None = None,
         target: SequenceTarget = "testset",
         alpha: float = 0.05,
@@ -134,20 +136,16 @@ class Allocator(AllocationLog[Ask]):
         given = {name: value for name, value in locals().items() if name not in ("self", "data", "__class__")}
         self.data = as_evalset(data)
         super().__init__(given, self.data.fingerprint, budget_in_cells(budget, self.data))
-        scale: Any = protocol_scale
-        for name, value, options in (
-            ("unit", unit, UNITS),
-            ("repeats", repeats, _REPEAT),
-            ("scale", scale, _SCALES),
-            ("model", model, MODELS),
-        ):
-            if value not in options:
-                raise unknown_name(name, value, options)
+        one_of("unit", unit, UNITS)
+        one_of("repeats", repeats, get_args(Repeats))
+        if protocol_scale not in get_args(Scale):  # the command line calls it --scale
+            raise unknown_name("scale", protocol_scale, get_args(Scale))
+        one_of("model", model, get_args(MeansModel))
         self._question, self._pairs = read_question(question, self.data)
         self._spec, self._seed, self._unit, self._repeats = parse_spec(policy), seed, unit, repeats
         self._policy = check_policy(self._spec, self._budget)
         order_unit = "document" if unit == "document" else "item"
-        self.order: ItemOrder = draw_item_order(self.data, seed=seed, equal=equal, scale=scale, unit=order_unit)
+        self.order = draw_item_order(self.data, seed=seed, equal=equal, scale=protocol_scale, unit=order_unit)
         self._costs = item_costs(self.data, cost)
         names = select_proxies(self.data, None if metrics is None else tuple(metrics)) if model == "mixed" else []
         cells = (self.data.n_items, self.data.n_systems)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -20,9 +20,9 @@ from aliquot.sampling.source_model import SourceModel, unlikeness_parts
 from aliquot.sampling.text_vectors import DEFAULT_MODEL
 from aliquot.sampling.training import (
     BASELINE,
-    TARGETS,
     Corpus,
     ModelCandidate,
+    Target,
     build_corpus,
     cross_validate,
     fit_candidate,
@@ -30,8 +30,9 @@ from aliquot.sampling.training import (
 )
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.text_features import SURFACE_FEATURES
+from aliquot.validation import one_of
 
-FEATURES = ("light", "embed")
+Features = Literal["light", "embed"]
 _MIN_LIMIT = 0.05
 _VARIANCE_FLOOR = 0.1
 
@@ -98,11 +99,11 @@ class Learned(Result):
 
 def learn(
     data: DataLike | Sequence[DataLike],
-    target: str = "metric_avg",
+    target: Target = "metric_avg",
     *,
     metric: str | None = None,
     human: str | None = None,
-    features: str = "light",
+    features: Features = "light",
     encoder: str = DEFAULT_MODEL,
     seed: int = 0,
 ) -> Learned:
@@ -129,10 +130,8 @@ def learn(
     sets = as_evalsets(data)
     if not sets:
         raise OptionError("no data to learn from; give at least one past campaign")
-    if target not in TARGETS:
-        raise unknown_name("target", target, TARGETS)
-    if features not in FEATURES:
-        raise unknown_name("kind of features", features, FEATURES)
+    one_of("target", target, get_args(Target))
+    one_of("features", features, get_args(Features))
     embedding = encoder if features == "embed" else ""
     corpus = build_corpus(sets, target, metric=metric, human=human, embedding=embedding)
     best, scores = cross_validate(corpus, seed)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -41,8 +41,10 @@ from aliquot.sampling.pair_inputs import (
 from aliquot.sampling.pair_policies import PAIR_POLICIES, PairPolicyState, fit_strengths, pair_index
 from aliquot.sampling.policies import check_policy, standard_draws
 from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.validation import one_of
 
-PAIR_QUESTIONS = ("top", "best", "ranking")
+PairQuestion = Literal["top", "best", "ranking"]
+PAIR_QUESTIONS: tuple[PairQuestion, ...] = get_args(PairQuestion)
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class PairAllocator(AllocationLog[PairAsk]):
     def __init__(
         self,
         data: DataLike | Sequence[str],
-        question: str = "top",
+        question: PairQuestion = "top",
         *,
         policy: str = "auto",
         budget: int | str | None = None,
@@ -102,8 +104,7 @@ class PairAllocator(AllocationLog[PairAsk]):
         alpha: float = 0.05,
         seed: int = 0,
     ) -> None:
-        if question not in PAIR_QUESTIONS:
-            raise unknown_name("question", question, PAIR_QUESTIONS)
+        one_of("question", question, PAIR_QUESTIONS)
         if not 0.0 < alpha < 1.0:
             raise OptionError(f"alpha is {alpha:g}; choose between 0 and 1, for instance 0.05")
         given = {"question": question, "policy": policy, "budget": budget, "alpha": alpha, "seed": seed}

@@ -25,7 +25,16 @@ from aliquot.errors import AliquotWarning, DataError, FormatError
 from aliquot.io.overwrite import protect_inputs
 from aliquot.sampling.budgets import resolve_budget
 from aliquot.sampling.methods import resolve_spec
-from aliquot.sampling.pool_methods import BALANCE, BINS, PoolItems, PoolMethod, pool_items, pool_kmeans, pool_method
+from aliquot.sampling.pool_methods import (
+    BALANCE,
+    BINS,
+    Dedup,
+    PoolItems,
+    PoolMethod,
+    pool_items,
+    pool_kmeans,
+    pool_method,
+)
 from aliquot.sampling.pool_passes import (
     NO_GROUP,
     MeasuredPool,
@@ -127,7 +136,7 @@ def select_pool(
     columns: Mapping[str, str] | None = None,
     cost: str | None = None,
     balance: str | None = None,
-    dedup: str | None = None,
+    dedup: Dedup | None = None,
     pair: str | None = None,
     seed: int = 0,
     jobs: int | None = 1,
@@ -231,7 +240,7 @@ def select_pool(
     return PoolSelection(selection, table, measured.n_items, duplicates)
 
 
-def _without_duplicates(measured: MeasuredPool, dedup: str | None) -> IntArray:
+def _without_duplicates(measured: MeasuredPool, dedup: Dedup | None) -> IntArray:
     """Return the rows whose source repeats no earlier one; all rows without `dedup`."""
     if dedup is None:
         return np.arange(measured.n_items)

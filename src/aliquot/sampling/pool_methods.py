@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import polars as pl
@@ -23,13 +23,14 @@ from threadpoolctl import threadpool_limits
 from aliquot.core.columns import encode_series
 from aliquot.core.evalset import Derived, EvalSet
 from aliquot.core.registry import Spec, bind_parameters, parse_spec, parse_value, read_parameters
-from aliquot.errors import OptionError, unknown_name
+from aliquot.errors import OptionError
 from aliquot.io.files import read_bytes
 from aliquot.sampling.methods import DEFAULT_DESIGN, Method, Subset, find_method
 from aliquot.sampling.source_model import SourceModel
 from aliquot.sampling.sources import find_predictor, import_function, require_trusted_encoder
 from aliquot.sampling.text_vectors import NGRAMS
 from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.validation import one_of
 
 LENGTH, PREDICTED, BINS, BALANCE = "source length", "predicted utility", "bins of the pool", "balance of the pool"
 ESA_TIME = "esa_time"
@@ -37,7 +38,7 @@ _DOCUMENT = "document of the pool"
 _UTILITIES = ("source", "source_length")
 _RUNS = ("documents", "snippets_fixed", "snippets_budgeted")
 METHODS = ("auto", *_UTILITIES, "pps", "segments", "stratified", *_RUNS, "kmeans", "random", "uncertainty")
-DEDUP = ("exact", "near")
+Dedup = Literal["exact", "near"]
 _TEXTS = ("id", "source", "reference", "document", "domain")
 _BATCH = 4096
 _STEPS = 40
@@ -105,7 +106,7 @@ class PassRequest:
     position: bool = False
     groups: tuple[str, ...] = ()  # columns whose values are groups (bins, balance)
     cost: str | None = None  # a column, `esa_time`, or None
-    dedup: str | None = None  # exact or near, to find sources that repeat an earlier one; or None
+    dedup: Dedup | None = None  # exact or near, to find sources that repeat an earlier one; or None
     vectors: str | None = None  # the model of the vectors for clusters, or None
 
     def __str__(self) -> str:
@@ -151,12 +152,12 @@ def pool_method(
     *,
     cost: str | None = None,
     balance: str | None = None,
-    dedup: str | None = None,
+    dedup: Dedup | None = None,
     pair: str | None = None,
 ) -> PoolMethod:
     """Parse a method's spec, and what it needs from every source."""
-    if dedup is not None and dedup not in DEDUP:
-        raise unknown_name("way to find duplicates", dedup, DEDUP, "use `dedup=exact` or `dedup=near`")
+    if dedup is not None:
+        one_of("dedup", dedup, get_args(Dedup))
     spec = parse_spec(DEFAULT_DESIGN if text == "auto" else text)
     if spec.name not in METHODS:
         find_method(spec.name)  # raises with a suggestion where there is no such method at all

@@ -10,6 +10,7 @@ import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from scipy.special import ndtri
 
 from aliquot.core.conventions import list_domains, list_language_pairs, source_lengths, usable_metrics
 from aliquot.core.evalset import EvalSet
-from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
+from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.estimation.proxies import standardise_metric
 from aliquot.sampling.item_scores import row_mean, row_variance, system_means
 from aliquot.sampling.source_features import UNSEEN, FeatureVocabulary, dense_features, languages_of, scale_features
@@ -44,13 +45,15 @@ from aliquot.stats.text_features import (
     ngram_matrix,
     unseen_shares,
 )
+from aliquot.validation import one_of
 
-TARGETS = ("metric_avg", "metric_var", "metric_cons", "diversity", "irt_diffdisc", "residual")
+Target = Literal["metric_avg", "metric_var", "metric_cons", "diversity", "irt_diffdisc", "residual"]
+TARGETS: tuple[Target, ...] = get_args(Target)
 _RIDGE = 1.0
 _MIN_SYSTEMS = 2
 
 
-def item_target(evalset: EvalSet, target: str, *, metric: str | None = None, human: str | None = None) -> FloatArray:
+def item_target(evalset: EvalSet, target: Target, *, metric: str | None = None, human: str | None = None) -> FloatArray:
     """Return the utility of every item, NaN where it is unknown.
 
     metric_avg is taken less each system's mean, so that items judged for the weaker systems only do not seem hard.
@@ -61,8 +64,7 @@ def item_target(evalset: EvalSet, target: str, *, metric: str | None = None, hum
     >>> item_target(aliquot.synthetic(items=5, systems=3, seed=1), "metric_var").shape
     (5,)
     """
-    if target not in TARGETS:
-        raise unknown_name("target", target, TARGETS)
+    one_of("target", target, TARGETS)
     if target == "diversity":
         if evalset.outputs is None or evalset.n_systems < _MIN_SYSTEMS:
             raise DataError(f"{evalset.name}: the target diversity needs outputs of at least two systems (field 'tgt')")
@@ -76,7 +78,7 @@ def item_target(evalset: EvalSet, target: str, *, metric: str | None = None, hum
     return np.where(several, values, np.nan)
 
 
-def _from_scores(evalset: EvalSet, scores: FloatArray, target: str, metric: str | None) -> FloatArray:
+def _from_scores(evalset: EvalSet, scores: FloatArray, target: Target, metric: str | None) -> FloatArray:
     if target == "metric_avg":
         return -row_mean(scores - row_mean(scores.T)[None, :])
     if target == "metric_var":
@@ -142,7 +144,7 @@ class Corpus:
 
 
 def build_corpus(
-    sets: Sequence[EvalSet], target: str, *, metric: str | None = None, human: str | None = None, embedding: str = ""
+    sets: Sequence[EvalSet], target: Target, *, metric: str | None = None, human: str | None = None, embedding: str = ""
 ) -> Corpus:
     """Return the sources of all campaigns that have a target."""
     texts: list[str] = []

@@ -11,6 +11,7 @@ from tests.sampling.pool.conftest import same, write_lines
 from aliquot.errors import DataError, OutputError
 from aliquot.io.journal import journal_path
 from aliquot.sampling.pool import select_pool
+from aliquot.sampling.pool_methods import Dedup
 
 pytestmark = pytest.mark.filterwarnings("ignore::aliquot.AliquotWarning")
 
@@ -67,7 +68,8 @@ def test_without_an_output_no_file_has_a_name(lines: Path, tmp_path: Path, monke
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     seen: list[list[Path]] = []
     options: dict[str, Any] = {"partition_bytes": 9000, "progress": lambda *_: seen.append([*tmp_path.iterdir()])}
-    for method, dedup in (("segments", "near"), ("kmeans", None)):
+    cases: tuple[tuple[str, Dedup | None], ...] = (("segments", "near"), ("kmeans", None))
+    for method, dedup in cases:
         select_pool(lines, method, 5, dedup=dedup, **options)
     assert len(seen) > 4
     assert not any(seen)
