@@ -336,7 +336,7 @@ def test_eight_items_and_two_systems(campaign):
         ({"budgets": 0.2}, OptionError, "for a share write 20%"),
         ({"engine": "dask://"}, OptionError, "give dask://host:port"),
         ({"methods": "random+greg+mean"}, OptionError, "write a selector or design"),
-        ({"methods": "metric_var"}, OptionError, "method 'metric_var' on past: choose a metric with --metric"),
+        ({"methods": "metric_var"}, OptionError, "method 'metric_var' on past: choose a metric with `metric`"),
         ({"methods": "pps:tau=3"}, OptionError, r"method 'pps:tau=3' on past: `tau` is 3.0"),
         (
             {"methods": "stratified:bins=topic"},

@@ -9,13 +9,29 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aliquot.core.view import Column, View
-from aliquot.metric_eval.correlations import LEVELS, Correlation
+from aliquot.metric_eval.correlations import LEVELS
+from aliquot.metric_eval.metric_format import (
+    FINDINGS,
+    OVERVIEW_CAPTION,
+    OVERVIEW_MEASURES,
+    UNDECIDED_HEADERS,
+    WITHIN_ITEM_CAPTION,
+    format_count,
+    format_interval,
+    format_ratio,
+    format_worth,
+    make_ascending_key,
+    make_curve_columns,
+    make_curve_table,
+    make_descending_key,
+    name_measure,
+    sort_by_error,
+    spread_evenly,
+)
 
 if TYPE_CHECKING:
     from aliquot.metric_eval.metric_report import MetricReport
 
-MAX_SIZES = 9
-"""Points of a curve that are shown."""
 _PARTS_OF_TABLES = {"curves": "breakeven", "suggested": "value", "clusters": "tests"}
 _UNITS = {"judgment": "single judgments", "item": "judged items"}
 _MORE = "in full, or more: `parts=breakeven,convergence,cooccurrence,extremes,leave_one_out,tests,...`"
@@ -45,7 +61,7 @@ class _ViewMaker:
     def __init__(self, report: MetricReport, human: str, *, is_detail: bool) -> None:
         self.report, self.human, self.is_detail = report, human, is_detail
         observed = {row.metric: row.observed for row in self.select_rows("decomposition") if row.kind == "metric"}
-        self._order = sorted(report.metrics, key=lambda name: _make_ascending_key(observed.get(name)))
+        self._order = sorted(report.metrics, key=lambda name: make_ascending_key(observed.get(name)))
 
     def view_overview(self) -> Iterator[View]:
         """Yield what matters of all parts: error with its worth, correlations, what metrics save, annotators."""
@@ -101,7 +117,7 @@ class _ViewMaker:
     # -- Who is better -----------------------------------------------------------------------------------------------
 
     def view_decomposition(self, *, overview: bool = False) -> Iterator[View]:
-        rows = _predictors_first(self.select_rows("decomposition"))
+        rows = sort_by_error(self.select_rows("decomposition"))
         if not rows:
             return
         worth = {row.metric: row for row in self.select_rows("breakeven")} if overview else {}
@@ -113,8 +129,8 @@ class _ViewMaker:
         caption = f"observed = {' + '.join(parts[1:])}; ±: Monte Carlo error of observed"
         if worth:
             counted = _UNITS[next(iter(worth.values())).unit]
-            columns.append(Column("worth", lambda row: _format_worth(worth.get(row.metric)), "count"))
-            columns.append(Column("interval", lambda row: _format_interval(worth.get(row.metric)), "count", rank=1))
+            columns.append(Column("worth", lambda row: format_worth(worth.get(row.metric)), "count"))
+            columns.append(Column("interval", lambda row: format_interval(worth.get(row.metric)), "count", rank=1))
             caption += f"; worth: {counted} per system at which people err as often"
         columns.append(Column("pairs", kind="count", rank=6))
         if not overview:
@@ -123,20 +139,20 @@ class _ViewMaker:
         yield self.make_view("decomposition", rows, columns, title, caption, detail=self.is_detail and not overview)
 
     def view_breakeven(self) -> Iterator[View]:
-        rows = sorted(self.select_rows("breakeven"), key=lambda row: _make_ascending_key(row.bias))
+        rows = sorted(self.select_rows("breakeven"), key=lambda row: make_ascending_key(row.bias))
         if not rows:
             return
         counted, unit = f"{rows[0].unit}s", _UNITS[rows[0].unit]
         perfect = any(not math.isnan(row.perfect) for row in rows)
         ideal = (
-            Column("perfect", lambda row: _format_count(row.perfect, row.limit), "count", rank=2),
-            Column("interval", partial(_format_interval, perfect=True), "count", rank=3),
+            Column("perfect", lambda row: format_count(row.perfect, row.limit), "count", rank=2),
+            Column("interval", partial(format_interval, perfect=True), "count", rank=3),
         )
         columns = (
             _NAME,
             Column("bias", places=3),
-            Column(counted, _format_worth, "count"),
-            Column("interval", _format_interval, "count", rank=1),
+            Column(counted, format_worth, "count"),
+            Column("interval", format_interval, "count", rank=1),
             *(ideal if perfect else ()),
             Column("pairs", kind="count", rank=4),
         )
@@ -144,12 +160,12 @@ class _ViewMaker:
         yield self.make_view(
             "breakeven", rows, columns, f"{unit} per system at which people err as often as the metric", caption
         )
-        points = _spread_evenly(self.select_rows("curves"))
+        points = spread_evenly(self.select_rows("curves"))
         curves = [("people", {str(point.judgments): point.people for point in points})]
         if perfect:
             curves.append(("the perfect annotator", {str(point.judgments): point.perfect for point in points}))
         sizes = [str(point.judgments) for point in points]
-        columns = (Column("error of", lambda row: row[0], "name"), *_curve_columns(sizes))
+        columns = (Column("error of", lambda row: row[0], "name"), *make_curve_columns(sizes))
         yield self.make_view("curves", curves, columns, f"error against {unit} per system")
 
     def view_squared_error(self) -> Iterator[View]:
@@ -161,13 +177,13 @@ class _ViewMaker:
             "that one of the metric is worth"
         )
         for data in self.list_sets("squared_error"):
-            rows = _predictors_first(self.select_rows("squared_error", data))
+            rows = sort_by_error(self.select_rows("squared_error", data))
             title = "squared error of a metric's difference of two systems"
             yield self.make_view("squared_error", rows, columns, title, caption, data=data)
 
     def view_annotators(self, *, detail: bool | None = None) -> Iterator[View]:
         def ratio_interval(row: Any) -> str:
-            return "" if math.isnan(row.low) else f"{_format_ratio(row.low)} to {_format_ratio(row.high)}"
+            return "" if math.isnan(row.low) else f"{format_ratio(row.low)} to {format_ratio(row.high)}"
 
         rows = self.select_rows("annotators")
         columns = (
@@ -178,9 +194,9 @@ class _ViewMaker:
             Column("Var(H)", "total", rank=3),
             Column("noise", "within", rank=2),
             Column("Var(P)", "between", rank=3),
-            Column("ratio", lambda row: _format_ratio(row.ratio)),
+            Column("ratio", lambda row: format_ratio(row.ratio)),
             Column("interval", ratio_interval, "count", rank=1),
-            Column("matched", lambda row: _format_ratio(row.matched), rank=2),
+            Column("matched", lambda row: format_ratio(row.matched), rank=2),
         )
         caption = (
             "twice: outputs judged more than once; ratio: Var(H) / Var(P); matched: of differences on the same items"
@@ -193,17 +209,17 @@ class _ViewMaker:
         for data in self.list_sets("convergence"):
             groups = self.group_by_metric("convergence", data)
             title = "agreement of a metric on so many items with itself on all"
-            yield self.make_view("convergence", *_curve_table(groups, "items", "agreement"), title, data=data)
+            yield self.make_view("convergence", *make_curve_table(groups, "items", "agreement"), title, data=data)
 
     def view_cooccurrence(self) -> Iterator[View]:
         rows = [
-            {"metric": metric} | {f"{row.verdict} {name}": getattr(row, name) for row in group for name in _FINDINGS}
+            {"metric": metric} | {f"{row.verdict} {name}": getattr(row, name) for row in group for name in FINDINGS}
             for metric, group in self.group_by_metric("cooccurrence").items()
         ]
         columns = [_NAME]
-        for verdict, labels in (("better", ("same", "undecided", "opposite")), ("undecided", _UNDECIDED)):
+        for verdict, labels in (("better", ("same", "undecided", "opposite")), ("undecided", UNDECIDED_HEADERS)):
             columns += [
-                Column(label, f"{verdict} {name}", "count") for label, name in zip(labels, _FINDINGS, strict=True)
+                Column(label, f"{verdict} {name}", "count") for label, name in zip(labels, FINDINGS, strict=True)
             ]
         caption = (
             "left: people find one system significantly better; right: they do not, and the metric does or does not"
@@ -220,12 +236,12 @@ class _ViewMaker:
             Column("correlation", places=3, rank=1),
             Column("noise-free", "noise_free", places=3, rank=2),
             Column("efficiency", places=2),
-            Column("ceiling", lambda row: _format_ratio(row.ceiling), rank=3),
+            Column("ceiling", lambda row: format_ratio(row.ceiling), rank=3),
             Column("systems", kind="count", rank=4),
             Column("cells", kind="count", rank=4),
         )
         for data in self.list_sets("value"):
-            rows = sorted(self.select_rows("value", data), key=lambda row: _make_descending_key(row.efficiency))
+            rows = sorted(self.select_rows("value", data), key=lambda row: make_descending_key(row.efficiency))
             title = "as control variate: n judgments with the metric are worth efficiency x n without"
             yield self.make_view("value", rows, columns, title, data=data)
         yield from self.view_suggested()
@@ -266,15 +282,17 @@ class _ViewMaker:
             rows = []
             for metric, group in self.group_by_metric("correlations", data).items():
                 first = {(row.level, row.measure): row.value for row in reversed(group)}  # of several tie policies
-                row = {"metric": metric, "saves": saved.get(metric)} | {name: first[_MAIN[name]] for name in _MAIN}
+                row = {"metric": metric, "saves": saved.get(metric)} | {
+                    name: first[OVERVIEW_MEASURES[name]] for name in OVERVIEW_MEASURES
+                }
                 rows.append(row | {test: str(clusters.get((test, metric), "-")) for test in tests})
-            columns = [_NAME, *(Column(name, places=3, rank=rank) for rank, name in enumerate(_MAIN))]
+            columns = [_NAME, *(Column(name, places=3, rank=rank) for rank, name in enumerate(OVERVIEW_MEASURES))]
             if saved:
                 columns.append(Column("saves", places=2))
             columns += [
                 Column(f"#{test.removesuffix('uracy').replace('_', '-')}", test, "count", rank=1) for test in tests
             ]
-            caption = _MAIN_CAPTION + ("; saves: n judgments with the metric are worth so many n" if saved else "")
+            caption = OVERVIEW_CAPTION + ("; saves: n judgments with the metric are worth so many n" if saved else "")
             caption += "; #: cluster of metrics not told apart" if tests else ""
             title = "does the metric move with people"
             yield self.make_view("correlations", rows, columns, title, caption, data=data, detail=False)
@@ -284,12 +302,11 @@ class _ViewMaker:
             for level in LEVELS:
                 groups = self.group_by_metric("correlations", data, level=level)
                 rows = [
-                    {"metric": name} | {_name_measure(row): row.value for row in group}
-                    for name, group in groups.items()
+                    {"metric": name} | {name_measure(row): row.value for row in group} for name, group in groups.items()
                 ]
-                names = [_name_measure(row) for row in next(iter(groups.values()))]
+                names = [name_measure(row) for row in next(iter(groups.values()))]
                 columns = [_NAME, *(Column(name, places=3, rank=rank) for rank, name in enumerate(names))]
-                caption = _KENDALL_LIKE if level == "within_item" else ""
+                caption = WITHIN_ITEM_CAPTION if level == "within_item" else ""
                 yield self.make_view("correlations", rows, columns, f"correlations: {level}", caption, data=data)
 
     def view_by_system(self) -> Iterator[View]:
@@ -315,7 +332,7 @@ class _ViewMaker:
                 groups = self.group_by_metric("extremes", data, measure=measure)
                 for side, word in (("top", "best"), ("last", "worst")):
                     title = f"{measure} on the N {word} systems"
-                    yield self.make_view("extremes", *_curve_table(groups, "systems", side), title, data=data)
+                    yield self.make_view("extremes", *make_curve_table(groups, "systems", side), title, data=data)
 
     def view_leave_one_out(self) -> Iterator[View]:
         columns = (
@@ -342,7 +359,7 @@ class _ViewMaker:
         for data in self.list_sets("clusters"):
             for test in dict.fromkeys(row.test for row in self.select_rows("clusters", data)):
                 rows = [row for row in self.select_rows("clusters", data) if row.test == test]
-                rows.sort(key=lambda row: (row.cluster, _make_descending_key(row.value)))
+                rows.sort(key=lambda row: (row.cluster, make_descending_key(row.value)))
                 first = rows[0]
                 caption = (
                     f"on the cells that all metrics have: {first.items} items, {first.systems} systems, {first.cells} "
@@ -358,126 +375,3 @@ def _list_computed(report: MetricReport) -> View:
         Column("cells", kind="count", rank=1),
     )
     return View("computed", report.computed, columns, "computed from outputs and references")
-
-
-# -- Order, curves and numbers ---------------------------------------------------------------------------------------
-
-_FINDINGS = ("better", "undecided", "worse")
-_UNDECIDED = ("| same side", "undecided", "other side")
-_MAIN = {
-    "acc": ("system", "accuracy"),
-    "SPA": ("system", "spa"),
-    "r": ("system", "pearson"),
-    "acc-eq": ("within_item", "acc_eq"),
-    "r item": ("within_item", "pearson"),
-    "r syst": ("within_system", "pearson"),
-    "r all": ("pooled", "pearson"),
-}
-"""Columns of the overview: level and measure of a correlation."""
-_MAIN_CAPTION = (
-    "systems: accuracy, SPA, Pearson's r of means; outputs: acc-eq (within items, ties calibrated), r within "
-    "items, within systems, over all"
-)
-_SHORT = {
-    "pearson": "Pearson",
-    "spearman": "Spearman",
-    "kendall_b": "tau-b",
-    "kendall_c": "tau-c",
-    "acc_eq": "acc-eq",
-    "accuracy": "accuracy",
-    "spa": "SPA",
-}
-_KENDALL_LIKE = (
-    "acc-eq 0: only equal metric scores are ties. KL: (C - D) / (C + D), human ties skipped, metric ties discordant "
-    "(d), skipped (s) or half (h); mean of items (M) or all pairs together (m)"
-)
-
-
-def _name_measure(row: Correlation) -> str:
-    if row.measure == "kendall_like":
-        return f"KL {row.ties.removeprefix('human skip, metric ')[0]}{'M' if row.average == 'macro' else 'm'}"
-    if row.measure == "acc_eq" and row.ties == "equal scores only":
-        return "acc-eq 0"
-    return _SHORT[row.measure]
-
-
-def _make_ascending_key(value: float | None) -> float:
-    """Return a sorting key that puts undefined values last."""
-    return math.inf if value is None or math.isnan(value) else value
-
-
-def _make_descending_key(value: float) -> float:
-    """Return a sorting key from large to small that puts undefined values last."""
-    return math.inf if math.isnan(value) else -value
-
-
-def _predictors_first(rows: Sequence[Any]) -> list[Any]:
-    """Sort metrics by their observed error, after the optimal predictor and people."""
-    return sorted(
-        rows, key=lambda row: (row.kind == "metric", _make_ascending_key(row.observed) if row.kind == "metric" else 0)
-    )
-
-
-def _spread_evenly(rows: Sequence[Any], count: int = MAX_SIZES) -> list[Any]:
-    """Return at most `count` rows, the first and the last among them, about evenly spread.
-
-    >>> _spread_evenly(range(20), 4)
-    [0, 6, 13, 19]
-    """
-    if len(rows) <= count:
-        return list(rows)
-    return [rows[round(place * (len(rows) - 1) / (count - 1))] for place in range(count)]
-
-
-def _curve_table(
-    groups: dict[str, list[Any]], label: str, value: str
-) -> tuple[list[tuple[str, dict[str, Any]]], list[Column]]:
-    """Return rows and columns of a table with a metric in each row and a column for each of some labels."""
-    labels = [str(getattr(row, label)) for row in _spread_evenly(next(iter(groups.values())))]
-    rows = [(name, {str(getattr(row, label)): getattr(row, value) for row in g}) for name, g in groups.items()]
-    return rows, [Column("metric", lambda row: row[0], "name"), *_curve_columns(labels)]
-
-
-def _curve_columns(labels: Sequence[str]) -> list[Column]:
-    """Return number columns for rows of a name and values by label; where space is short, those in between go first."""
-    ends = (0, len(labels) - 1)
-    return [
-        Column(label, partial(_read_label, label), places=3, rank=0 if place in ends else 1 + place % 2)
-        for place, label in enumerate(labels)
-    ]
-
-
-def _read_label(label: str, row: tuple[str, dict[str, Any]]) -> Any:
-    return row[1].get(label)
-
-
-def _format_ratio(value: float) -> str:
-    """Write a ratio that may be infinite.
-
-    >>> _format_ratio(2.238), _format_ratio(float("inf")), _format_ratio(float("nan"))
-    ('2.24', 'infinite', '-')
-    """
-    return "-" if math.isnan(value) else "infinite" if math.isinf(value) else f"{value:.2f}"
-
-
-def _format_count(value: float, limit: int) -> str:
-    """Write a number of judgments.
-
-    >>> _format_count(298.3, 10000), _format_count(float("inf"), 10000), _format_count(1.0, 10000)
-    ('298', '>10000', '<=1')
-    """
-    if math.isnan(value):
-        return "-"
-    return f">{limit}" if math.isinf(value) else "<=1" if value <= 1 else f"{value:.0f}"
-
-
-def _format_worth(row: Any) -> str:
-    return "" if row is None else _format_count(row.judgments, row.limit)
-
-
-def _format_interval(row: Any, *, perfect: bool = False) -> str:
-    """Write the interval of a break-even; nothing where there is none."""
-    if row is None:
-        return ""
-    low, high = (row.perfect_low, row.perfect_high) if perfect else (row.low, row.high)
-    return "" if math.isnan(low) else f"{_format_count(low, row.limit)} to {_format_count(high, row.limit)}"
