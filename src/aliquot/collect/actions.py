@@ -1,4 +1,4 @@
-"""What an organiser can do while people judge. Every action is an event with its reason, and can be undone."""
+"""Actions of the organiser while people judge. Every action is an event with its reason."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_TEXT = 2_000
 
 @dataclass(frozen=True)
 class Request:
-    """An action as the organiser gives it."""
+    """Arguments of an action."""
 
     target: str = ""  # an annotator's name, where the action is about one
     value: str = ""  # names, a number, a message
@@ -35,7 +35,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Action:
-    """One thing that can be done."""
+    """An action: its name, its label on the page, and the function that runs it."""
 
     name: str
     label: str
@@ -65,7 +65,7 @@ def _append_event(campaign: Campaign, connection: Connection, event: kinds.Event
 
 
 def _annotator_action(summary: str, *, free: bool = False, **facts: Any) -> Callable[[Campaign, Request], str]:
-    """Make the action that changes a fact of an annotator; `free` gives the open units back to the others."""
+    """Build an action that changes a fact of an annotator; `free` also returns the open units to the queue."""
 
     def run(campaign: Campaign, request: Request) -> str:
         def change(connection: Connection) -> None:
@@ -162,7 +162,7 @@ def _limit_workers(campaign: Campaign, request: Request) -> str:
 
 
 def _add_items(campaign: Campaign, request: Request) -> str:
-    """Draw more items as a wave of the selection, so that the final probabilities are exact, and queue them."""
+    """Add items to the selection as a wave, which keeps inclusion probabilities exact, and queue them."""
     count = _read_count(request.value, "items")
     before = campaign.selection
     if before is None:
@@ -190,7 +190,7 @@ def _add_items(campaign: Campaign, request: Request) -> str:
 
 
 def _select_items(selection: Selection, ids: set[ItemId]) -> Selection:
-    """The cells of some of the items, for cutting units; probabilities stay with the whole selection."""
+    """Return the selection's cells on some items, without probabilities."""
     rows = [row for row, item in enumerate(selection.ids) if item in ids]
     systems = None if selection.systems is None else tuple(selection.systems[row] for row in rows)
     return Selection(tuple(selection.ids[row] for row in rows), selection.population, selection.method, systems=systems)
@@ -255,7 +255,7 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
 
 
 def list_audit(connection: Connection, limit: int = 100) -> list[dict[str, Any]]:
-    """The organiser's last actions, newest first."""
+    """Return the organiser's last actions, newest first."""
     rows = connection.execute(
         sql("SELECT time, kind, payload FROM audit ORDER BY id DESC LIMIT :most"), {"most": limit}
     )

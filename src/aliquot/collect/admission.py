@@ -20,7 +20,7 @@ from aliquot.collect.tokens import make_token, read_secret, token_hash
 
 
 class Admission:
-    """Checks tokens of the organiser and of shared links, and makes annotators of workers who come."""
+    """Checks tokens of the organiser and of shared links; adds a worker as annotator at the first visit."""
 
     def __init__(self, store: Store, log: Log, inputs: StoredInputs) -> None:
         self.store, self.log, self.inputs, self.facts = store, log, inputs, inputs.facts
@@ -98,7 +98,7 @@ class Admission:
             )
 
     def _max_workers(self, connection: Connection) -> int:
-        """Return how many workers shared links let in: the organiser's number, or one that follows from the work."""
+        """Return the limit of workers for shared links: the organiser's, or the default for this amount of work."""
         chosen = meta_value(connection, "workers", "")
         if chosen:
             return int(chosen)
@@ -108,7 +108,7 @@ class Admission:
         return crowd.default_worker_limit(int(units))
 
     def crowd_notice(self) -> str | None:
-        """Tell the organiser that shared links let nobody in any more, and what to do; None where there is room."""
+        """Return a warning when the limit of workers is reached, with the remedy; else None."""
         with self.store.read() as connection:
             count = crowd.count_workers(connection)
             if not count or count < self._max_workers(connection):

@@ -1,4 +1,4 @@
-"""The queue follows an Allocator: which system is judged next on which item is decided while people judge.
+"""Adaptive queue: an Allocator decides while people judge which system is judged next on which item.
 
 Units are made when somebody needs work and none is open. The log keeps what the allocator was told and what it asked
 for, so that every process, and a server that starts again, has the same allocator: the same log, the same next cells.
@@ -29,7 +29,7 @@ _CELLS = 10  # asked for at once: enough for a unit, few enough to learn from ev
 
 
 class Allocation:
-    """An allocator that is kept in step with a campaign's log."""
+    """An allocator whose state is replayed from a campaign's log."""
 
     def __init__(self, evalset: EvalSet, protocol: Protocol, options: AllocationOptions, seed: int) -> None:
         self._evalset, self._protocol, self._seed = evalset, protocol, seed
@@ -38,14 +38,14 @@ class Allocation:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew from the log, where a transaction failed after the allocator was told, or events were erased."""
+        """Reset the state after a rollback or an erased event; it is replayed from the log at the next use."""
         with self._lock:
             self._allocator: Allocator | None = None
             self._event = 0  # the last event that was taken
             self._known: set[tuple[str, str, str]] = set()  # item, system, annotator of judgments that it knows
 
     def current(self, connection: Connection) -> Allocator:
-        """The allocator after all events by now."""
+        """Return the allocator after all events so far."""
         with self._lock:
             return self._read_log(connection)
 
@@ -89,7 +89,7 @@ class Allocation:
         return len(units)
 
     def _list_new_judgments(self, connection: Connection) -> list[tuple[Any, ...]]:
-        """Judgments that the allocator has not been told, with errors summed up; answers changed later stay as told.
+        """Return judgments that the allocator has not received, errors summed; later changes of an answer are ignored.
 
         Marks are ignored: what is known of an annotator may depend on the scores. Automatic judges are a metric.
         """
@@ -113,26 +113,26 @@ class Allocation:
         return fresh
 
     def selection(self, connection: Connection) -> Selection | None:
-        """The cells asked so far with their probabilities; None before the first."""
+        """Return the cells requested so far with their probabilities; None before the first."""
         with self._lock:
             allocator = self._read_log(connection)
             return allocator.selection() if allocator.asked else None
 
     def advice(self, connection: Connection) -> Advice:
-        """What the allocator says by now."""
+        """Return the allocator's current advice."""
         with self._lock:
             return self._read_log(connection).advice()
 
 
 def unit_of(evalset: EvalSet, protocol: Protocol) -> str:
-    """What is asked for together: comparisons want whole items, other protocols a document's items of a system."""
+    """Return the allocation unit: item for comparisons, else document where there are documents, else cell."""
     if protocol.side_by_side:
         return "item"
     return "document" if evalset.documents is not None else "cell"
 
 
 def asked_cells(evalset: EvalSet, asks: Sequence[Ask]) -> Selection:
-    """Asked cells as a selection, from which units are cut."""
+    """Convert the allocator's requests to a selection."""
     systems: dict[Any, list[str]] = {}
     for ask in asks:
         systems.setdefault(ask.item, []).append(ask.system)

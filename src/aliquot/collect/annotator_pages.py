@@ -54,7 +54,7 @@ _PROGRESS = (
 
 @dataclass(frozen=True)
 class Annotator:
-    """Who a link belongs to."""
+    """The annotator that a link belongs to."""
 
     id: str
     name: str
@@ -77,7 +77,7 @@ class AnswerChange:
 
 @dataclass(frozen=True)
 class _Version:
-    """How often an answer was saved, and which page saved it last."""
+    """Revision of a stored answer, and the page that saved it last."""
 
     revision: int
     writer: str | None
@@ -91,7 +91,7 @@ class AnnotatorPages:
         self.protocol, self.facts = inputs.protocol, inputs.facts
 
     def annotator(self, token: str) -> Annotator:
-        """Return who a link's token belongs to, or raise."""
+        """Return the annotator of a token, or raise."""
         with self.store.read() as connection:
             return self._find_annotator(connection, token)
 
@@ -107,7 +107,7 @@ class AnnotatorPages:
         return Annotator(row.id, row.name, row.kind, row.locale)
 
     def state(self, annotator: Annotator) -> dict[str, Any]:
-        """Return what a page needs to begin: protocol, guidelines, who, how far."""
+        """Return the page's initial data: protocol, guidelines, annotator, progress, messages."""
         with self.store.read() as connection:
             row = connection.execute(sql("SELECT version, text FROM guidelines ORDER BY version DESC LIMIT 1")).one()
             return {
@@ -121,16 +121,16 @@ class AnnotatorPages:
             }
 
     def _browser_key(self, connection: Connection, annotator: Annotator) -> dict[str, str]:
-        """Return where a worker's browser keeps the token, so that the shared link finds the same work."""
+        """Return the key under which a crowd worker's browser stores the token."""
         visit = read_extra(connection, annotator.id).visit
         return {} if visit is None else {"kept_as": crowd.storage_key(self.facts.id, annotator.name)}
 
     def next_unit(self, annotator: Annotator) -> dict[str, Any]:
-        """Return the unit that the annotator has open, or the next one, or that nothing is left."""
+        """Return the annotator's open unit, else the next one, else that the work is finished."""
         return self._write_change(lambda connection: self._find_next_unit(connection, annotator))
 
     def _write_change(self, change: Change[dict[str, Any]]) -> dict[str, Any]:
-        """Write; where that fails, the allocator forgets what it was told in the transaction."""
+        """Write in a transaction; reset the allocator if it fails."""
         try:
             return self.store.write(change)
         except BaseException:
@@ -139,7 +139,7 @@ class AnnotatorPages:
             raise
 
     def _lock_annotator(self, connection: Connection, annotator: Annotator) -> Any:
-        """Serialise an annotator's requests, in all processes; return work and counts, or raise without a link."""
+        """Lock the annotator's row: requests are serialised in all processes. Raise if the link is withdrawn."""
         query = lock_statement(connection, "SELECT link, work, counts FROM annotators WHERE id = :id")
         row = connection.execute(query, {"id": annotator.id}).one()
         if row.link != VALID:
@@ -175,7 +175,7 @@ class AnnotatorPages:
     def _add_completion_code(
         self, connection: Connection, annotator: Annotator, words: dict[str, Any]
     ) -> dict[str, Any]:
-        """Add the code that a worker of a crowd leaves with, and where the provider wants it."""
+        """Add a crowd worker's completion code, and where to submit it."""
         outcome: crowd.Outcome = words.pop("outcome", "completed")
         visit = read_extra(connection, annotator.id).visit
         if not words.get("finished") or visit is None:
@@ -312,7 +312,7 @@ class AnnotatorPages:
         }
 
     def _resume_lease(self, connection: Connection, lease: Lease, person: Any, now: float) -> None:
-        """Lease a unit whose lease expired again, if nobody has taken it; if somebody has, answers are kept anyway."""
+        """Renew an expired lease if the unit is still free; answers are kept in any case."""
         if lease.state == "planned" or _may_take(connection, lease, person):
             expires = queue.lease_expiry(connection, lease.unit_id, now)
             event = kinds.LeaseResumed(assignment=lease.id, expires=expires)
@@ -339,7 +339,7 @@ class AnnotatorPages:
         return self._find_next_unit(connection, annotator)
 
     def _pause_if_failing(self, connection: Connection, lease: Lease) -> None:
-        """Pause an annotator who fails the checks, where the protocol says so; the organiser decides what follows."""
+        """Pause an annotator who fails the checks, if the protocol asks for it."""
         if self.protocol.checks.action != "pause" or unit_kind(connection, lease.unit_id) != CHECK:
             return
         card = grade_annotator(self.log, connection, lease.annotator_id)
@@ -349,7 +349,7 @@ class AnnotatorPages:
             self.log.append(connection, self.store.clock.now(), "system", event)
 
     def give_back(self, annotator: Annotator, assignment: str, reason: str = "") -> dict[str, Any]:
-        """Return a unit that the annotator will not judge; somebody else gets it, and this annotator another one."""
+        """Return a unit to the queue without judging it, and get the next one."""
 
         def change(connection: Connection) -> dict[str, Any]:
             self._lock_annotator(connection, annotator)
@@ -427,7 +427,7 @@ class AnnotatorPages:
         return unit
 
     def _read_progress(self, connection: Connection, annotator: str) -> dict[str, Any]:
-        """Return how many units are done and expected, and how many seconds they will take; costs the same always."""
+        """Return units done and expected, and the seconds left; constant time."""
         row = connection.execute(sql(_PROGRESS), {"id": annotator}).one()
         remaining = max(0, (row.wanted or 0) - (row.done or 0))
         open_units = max(0, (row.units or 0) - row.n_done)
@@ -443,7 +443,7 @@ class AnnotatorPages:
 
 
 def _may_take(connection: Connection, lease: Lease, person: Any) -> bool:
-    """Return whether an expired unit may be taken again; excluded annotators' judgments are none of the k it needs."""
+    """Return whether an expired unit may be leased again; an excluded annotator's judgment would not count."""
     return bool(person.counts) and queue.has_room(connection, lease.unit_id, lease.annotator_id)
 
 
@@ -452,7 +452,7 @@ def _build_withdrawn_error() -> CollectError:
 
 
 def _is_stale(change: AnswerChange, stored: _Version | None) -> bool:
-    """Tell whether an answer was changed elsewhere since; a page that wrote last builds on what it wrote itself."""
+    """Return whether another page changed the answer since this page read it."""
     revision, writer = (stored.revision, stored.writer) if stored is not None else (0, None)
     is_own = writer is not None and writer == change.writer
     return change.base is not None and change.base != revision and not is_own

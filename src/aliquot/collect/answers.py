@@ -132,12 +132,12 @@ def _to_json(value: Value) -> Any:
 
 
 def build_refusal(message: str) -> CollectError:
-    """Build the error for an answer that does not fit."""
+    """Build the error for an invalid answer."""
     return CollectError("bad_answer", message)
 
 
 def check_text(name: str, value: Any, max_length: int = MAX_TEXT) -> str:
-    """Return a typed text, or raise for other types, long texts and what PostgreSQL or UTF-8 cannot hold."""
+    """Return the text; raise if it is not a string, too long, or cannot be stored (NUL, lone surrogates)."""
     if not isinstance(value, str) or len(value) > max_length:
         raise build_refusal(f"{name}: expected a text of at most {max_length:,} characters, found {_describe(value)}")
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
@@ -155,7 +155,7 @@ def _describe(value: Any) -> str:
 
 
 def check_answer(protocol: Protocol, shown_unit: ShownUnit, cell_id: str, answer: Any) -> dict[str, Value]:
-    """Return the values of an answer to a cell; raise for what the protocol or the unit does not have."""
+    """Validate an answer to a cell against the protocol and the unit, and return its values."""
     if not isinstance(answer, dict):
         raise build_refusal(f"an answer is an object with the widgets' names, found {type(answer).__name__}")
     if cell_id == FORM:

@@ -51,7 +51,7 @@ def _run_length(words: int) -> int:
 
 @dataclass(frozen=True)
 class AnnotatorCard:
-    """What is known of one annotator, with a suggestion; shares are NaN where nothing tells."""
+    """Quality indicators of one annotator, with a suggestion; shares without data are NaN."""
 
     annotator: str
     judgments: int  # that are about systems: planted cells do not count
@@ -188,7 +188,7 @@ def _spans_per_output(usual: pl.DataFrame) -> float:
 
 
 def _with_suggestion(card: AnnotatorCard) -> AnnotatorCard:
-    """Pause where checks fail beyond doubt, look where something is unusual; each reason with its numbers."""
+    """Suggest to pause after clear failures, or to look after unusual values; each reason has its numbers."""
     grave, slight = [], []
     if card.damaged >= MIN_PAIRS and card.damaged_p > 0.05:
         grave.append(

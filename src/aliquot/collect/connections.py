@@ -1,4 +1,4 @@
-"""Connections of the server: who does not finish a request is hung up on, and who idles gives way when all are taken.
+"""Connection limits of the server: slow requests time out, and idle connections are closed when all are taken.
 
 Annotators behind one address (a university, a proxy) are no attack, so there is no limit by address. Only when the
 server holds all the connections it can, the address with the most loses the one that has waited the longest.
@@ -24,10 +24,10 @@ _FULL = (
 
 
 class _Reader(h11.Connection):
-    """Reads requests; refuses those of pages that are none of ours, before more of them is read."""
+    """HTTP parser that rejects requests with too many headers or a chunked body."""
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """Return what came next; a body in chunks of one byte would take all of the processor."""
+        """Return the next event; a chunked body is rejected because one-byte chunks would use all of the CPU."""
         event = super().next_event()
         if isinstance(event, h11.Request) and (
             len(event.headers) > MAX_HEADERS or any(name == b"transfer-encoding" for name, _ in event.headers)
@@ -37,13 +37,13 @@ class _Reader(h11.Connection):
 
 
 class GuardedConnection(H11Protocol):
-    """A connection with a time limit for requests, which gives way to others while it waits for one."""
+    """A connection with a time limit for requests; it may be closed while it is idle."""
 
     deadline: asyncio.TimerHandle | None = None
     since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, in the place of an idle one where there are too many."""
+        """Accept the connection; if there are too many, close an idle one first."""
         super().connection_made(transport)
         self.conn = _Reader(h11.SERVER, MAX_HEAD)
         self.since = self.loop.time()
@@ -65,17 +65,17 @@ class GuardedConnection(H11Protocol):
         self._set_deadline(False)
 
     def pause_writing(self) -> None:
-        """Wait for a client that does not read, but not for ever."""
+        """Start the time limit for a client that does not read."""
         super().pause_writing()
         self._set_deadline(True)
 
     def resume_writing(self) -> None:
-        """Go on writing."""
+        """Continue writing."""
         super().resume_writing()
         self._update_deadline()
 
     def shutdown(self) -> None:
-        """End at once what would not end by itself: streams, and requests that are not sent to the end."""
+        """Close open streams and incomplete requests."""
         super().shutdown()
         cycle = self.current_cycle
         if cycle is not None and (cycle.response_started or cycle.more_body):
@@ -88,7 +88,7 @@ class GuardedConnection(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the client is to send something before there is anything to do."""
+        """Whether the server waits for the client."""
         cycle = self.current_cycle
         return cycle is None or cycle.response_complete or cycle.more_body
 
@@ -104,7 +104,7 @@ class GuardedConnection(H11Protocol):
             self.deadline = self.loop.call_later(MAX_REQUEST_SECONDS, self.transport.abort)
 
     def _make_room(self) -> bool:
-        """Hang up on who waits for nothing of ours: of the address with the most, never answered ones first."""
+        """Close the oldest waiting connection of the address with the most connections; never answered ones first."""
         connections = [connection for connection in self.connections if isinstance(connection, GuardedConnection)]
         by_client = Counter(connection.client and connection.client[0] for connection in connections)
         idle = [connection for connection in connections if connection.is_waiting and connection is not self]

@@ -79,7 +79,7 @@ class Visit:
 
 
 def read_visit(provider: str, query: Mapping[str, str]) -> Visit | None:
-    """Read a link's query; None for a preview, which makes nobody.
+    """Read a link's query; None for a preview, for which no annotator is added.
 
     >>> read_visit("prolific", {"PROLIFIC_PID": "5f1", "STUDY_ID": "s", "SESSION_ID": "x"}).annotator
     'prolific:5f1'
@@ -109,7 +109,7 @@ def _require_plain_id(text: str | None) -> str | None:
 
 
 def _submit_target(url: str | None) -> str | None:
-    """MTurk's address to post to; no other host, or a forged link would send answers elsewhere."""
+    """Return MTurk's address for submissions; other hosts are rejected, as a link can be forged."""
     if url is None:
         return None
     try:
@@ -148,7 +148,7 @@ def shared_links(base: str) -> dict[str, str]:
 
 
 def count_workers(connection: Connection) -> int:
-    """Return how many workers came by shared links; who was excluded or forgotten leaves room."""
+    """Count active workers from shared links; excluded and forgotten ones are not counted."""
     named = " OR ".join(f"name LIKE '{provider}:%'" for provider in PROVIDERS)
     query = sql(f"SELECT COUNT(*) FROM annotators WHERE counts = 1 AND link = 'valid' AND ({named})")  # noqa: S608
     return int(connection.execute(query).scalar() or 0)
@@ -169,7 +169,7 @@ def storage_key(campaign: str, annotator: str) -> str:
 
 
 def code_for(secret: bytes, outcome: Outcome, annotator: str, study_codes: Mapping[str, str] | None = None) -> str:
-    """The code a worker leaves with: the study's own where the protocol names it, else one nobody can guess.
+    """Return a worker's completion code: the study's own if the protocol has one, else an unguessable one.
 
     >>> code_for(b"key", "completed", "link:7", {"completed": "C1234"})
     'C1234'
@@ -198,7 +198,7 @@ class WorkerPayment:
 def compute_payments(
     work: Iterable[tuple[str, str, int, float, Outcome, bool]], *, per_unit: float, bonus: float, currency: str
 ) -> list[WorkerPayment]:
-    """Pay everybody for the units they did, and the bonus to those who passed the checks.
+    """Compute what each annotator is paid: finished units, and the bonus if the checks were passed.
 
     Args:
         work: annotator, worker's id, finished units, active seconds, outcome, whether the checks were passed.

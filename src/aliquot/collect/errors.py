@@ -1,4 +1,4 @@
-"""What the server tells a page when something cannot be done: a code for the program, words for the person."""
+"""Errors that the server sends to pages: a code for the program, a message for the person."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class CollectError(AliquotError):
 
 
 class StorageError(CollectError, OperationError):
-    """The database could not be written: nothing of the request is stored, and it may be sent again."""
+    """The database could not be written; nothing was stored, and the request can be repeated."""
 
     def __init__(self, message: str) -> None:
         super().__init__("storage", message)
 
 
 class DamagedStoreError(StorageError, DamagedError):
-    """The database cannot be used as it is: it holds something else than what was written."""
+    """The database is damaged: its content differs from what was written."""

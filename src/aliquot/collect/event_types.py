@@ -1,4 +1,4 @@
-"""The kinds of events in a campaign's log, one struct each: what they hold, and which of it names a person.
+"""Types of the events in a campaign's log, one struct each, and which of their fields name a person.
 
 The log keeps the kind in a column of its own and the struct as JSON in the column `payload`. A kind that is not here
 changes no table. Fields that are `UNSET` are absent in the JSON: older versions did not write them.
@@ -34,7 +34,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Action(Event, frozen=True, kw_only=True):
-    """What the organiser did; the audit log shows it."""
+    """An event that the audit log shows: what the organiser did."""
 
     IS_AUDITED = True
     reason: MaybeText = UNSET
@@ -93,7 +93,7 @@ class UnitAdded(Event, frozen=True, kw_only=True):
 
 
 class CellsAllocated(Event, frozen=True, kw_only=True):
-    """What the allocator was told and what it asked for; entries are those of `Allocator.state`."""
+    """Judgments that the allocator received and cells that it requested, as in `Allocator.state`."""
 
     KIND = "allocate"
     log: list[dict[str, Any]]
@@ -171,7 +171,7 @@ class AnswerSaved(Event, frozen=True, kw_only=True):
 
 
 class UnitSubmitted(Event, frozen=True, kw_only=True):
-    """A unit is finished; a surplus one was taken by somebody else meanwhile, a retaken one was free again."""
+    """A unit is finished. `surplus`: its lease had expired and somebody else took it; `retake`: it was still free."""
 
     KIND = "submit"
     assignment: str
@@ -198,7 +198,7 @@ class AnnotatorAdded(Event, frozen=True, kw_only=True):
 
 
 class AnnotatorChanged(Action, frozen=True, kw_only=True):
-    """A fact of an annotator is another one; `state` stands for the facts in events of version 2."""
+    """A fact of an annotator changed; events of version 2 have one `state` instead of three facts."""
 
     KIND = "annotator_state"
     PERSONAL = ("reason",)
@@ -339,7 +339,7 @@ class GuidelinesChanged(Action, frozen=True, kw_only=True):
 
 
 class LinksRenewed(Action, frozen=True, kw_only=True):
-    """So many annotators got new links; or the shared links are new."""
+    """Annotators got new links, or the shared links were renewed."""
 
     KIND = "links_renewed"
     PERSONAL = ("reason",)

@@ -42,7 +42,7 @@ MAX_CACHED_UNITS = 1024  # more than annotators who work at the same time
 
 
 class Log:
-    """Appends events and applies them; knows the protocol, and how to get at the texts of new units."""
+    """Appends events and applies them to the derived tables."""
 
     def __init__(self, protocol: Protocol, texts: Callable[[], UnitTexts]) -> None:
         self.protocol, self.texts = protocol, texts
@@ -86,7 +86,7 @@ class Log:
             insert_rows(connection, "audit", [{"time": time, "kind": event.KIND, "payload": payload}])
 
     def show_unit(self, connection: Connection, unit: int) -> ShownUnit:
-        """Return a unit as it is shown; units never change, so that those in work are kept in memory."""
+        """Return a unit as it is shown. Units never change and are cached."""
         shown_unit = self._units.get(unit)
         if shown_unit is None:
             row = connection.execute(
@@ -155,7 +155,7 @@ def _change_wanted(_log: Log, connection: Connection, _time: float, event: kinds
 
 
 def _rejudge_work(_log: Log, connection: Connection, _time: float, event: kinds.WorkRejudged) -> None:
-    """Units that the annotator finished get one judgment more, by somebody else."""
+    """Ask for one more judgment, by somebody else, of the units that the annotator finished."""
     of_annotator = (
         "kind = 'work' AND id IN (SELECT unit_id FROM assignments WHERE annotator_id = :id AND state = 'done')"
     )
@@ -249,7 +249,7 @@ def _add_assignment(_log: Log, connection: Connection, time: float, event: kinds
 
 
 def _add_taken(connection: Connection, unit: int, by: int) -> None:
-    """Count people who have or had a unit; judgments of automatic judges are none of the k that a unit needs."""
+    """Change the number of people who have or finished a unit; automatic judges are not counted."""
     connection.execute(sql("UPDATE units SET taken = taken + :by WHERE id = :id"), {"by": by, "id": unit})
 
 
@@ -268,7 +268,7 @@ def _count_exposures(connection: Connection, event: kinds.UnitPlanned) -> None:
 
 
 def _record_first_lease(connection: Connection, time: float) -> None:
-    """Remember when work began: forecasts need it, and must not search for it."""
+    """Record when work began, for forecasts."""
     connection.execute(
         sql("INSERT INTO counters (name, value) VALUES ('first_lease', :now) ON CONFLICT (name) DO NOTHING"),
         {"now": int(time)},
@@ -351,7 +351,7 @@ def _save_answer(log: Log, connection: Connection, time: float, event: kinds.Ans
 
 
 def _update_judgments(log: Log, connection: Connection, lease: Lease, event: kinds.AnswerSaved) -> None:
-    """An answer is changed after its unit was submitted: judgments follow, unless the new answer is incomplete."""
+    """Update the judgments of a submitted unit after an answer changed, unless the new answer is incomplete."""
     cells = log.show_unit(connection, lease.unit_id).cells
     cell = cells.get(event.cell)
     if cell is None or missing_widgets(log.protocol, cell.scope, read_answer(log.protocol, cell.scope, event.answer)):

@@ -1,4 +1,4 @@
-"""Campaigns written for other annotation tools: Pearmut, Appraise, Label Studio and Potato. Pure: names -> content.
+"""Export of campaigns to other annotation tools: Pearmut, Appraise, Label Studio and Potato.
 
 Invariant: nothing in the tool's folder names a system, an item of the data or a metric; `key.csv`, which stands beside
 that folder, alone says what the opaque ids stand for, and is what `--key` takes when the judgments come back.
@@ -74,7 +74,7 @@ _LANGUAGES = {
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is to be judged, and how; `lists` says who judges which units with which order of systems."""
+    """What is judged and how; `lists` holds each annotator's units with the order of their systems."""
 
     protocol: Protocol
     rows: Sequence[list[ShownRow]]  # of each unit
@@ -94,18 +94,18 @@ class _Plan:
 
 
 class _Key:
-    """Opaque ids in a random order, so that an id says nothing; remembers what each stands for."""
+    """Random opaque ids, and the item and system of each."""
 
     def __init__(self, count: int, seed: int) -> None:
         self.numbers = iter(np.random.default_rng([seed, 7]).permutation(count).tolist())
         self.rows: list[dict[str, Any]] = []
 
     def fresh(self) -> int:
-        """Return a number that stands for nothing yet."""
+        """Return an unused number."""
         return int(next(self.numbers)) + 1
 
     def add(self, cell: str, item: ItemId, system: str) -> str:
-        """Remember what an id stands for."""
+        """Record the item and system of an id."""
         self.rows.append({CELL: cell, "item": str(item), "system": system})
         return cell
 

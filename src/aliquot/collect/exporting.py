@@ -102,6 +102,6 @@ def _format_name(name: Any, path: Path | str) -> str:
 
 
 def check_what(what: str, format: str) -> None:  # noqa: A002
-    """Refuse names that are none of ours."""
+    """Validate the names of the table and of the format."""
     one_of("what", what, WHAT)
     one_of("format", format, FORMATS)

@@ -1,4 +1,4 @@
-"""Automatic judges as annotators: the units that they judge besides those of people.
+"""Units for automatic judges: outputs that people do not judge.
 
 People judge a selection; a judge model is worth most as a metric of the whole set, because estimates use a metric on
 the items that nobody judged. So everything that was not selected becomes units of the kind `model`, which no person
@@ -24,7 +24,7 @@ KIND = "model"
 def add_unselected(
     log: Log, connection: Connection, evalset: EvalSet, protocol: Protocol, seed: int, now: float
 ) -> None:
-    """Add units of all outputs that no unit holds yet; once, however many judges come."""
+    """Add units for all outputs that are in no unit yet, once for all judges."""
     rows = connection.execute(
         sql("SELECT DISTINCT c.item, u.systems FROM cells c JOIN units u ON u.id = c.unit_id WHERE c.item IS NOT NULL")
     )
@@ -39,7 +39,7 @@ def add_unselected(
 def cut_unselected_units(
     evalset: EvalSet, protocol: Protocol, systems_of_item: dict[ItemId, set[str]], seed: int
 ) -> list[Unit]:
-    """Return units of the outputs that are in no unit; where systems stand side by side, of whole items."""
+    """Return units for the outputs that are in no unit; of whole items for side-by-side protocols."""
     remaining: dict[ItemId, tuple[str, ...]] = {}
     for item in evalset.ids:
         in_units = systems_of_item.get(item, set())

@@ -49,12 +49,12 @@ def make_fixed_lists(
 
 
 def hash_draw(text: str) -> str:
-    """Return a number that is random, and always the same for the same text."""
+    """Return a reproducible random number: a hash of the text."""
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def choose_slot_order(systems: Sequence[str], exposures: Mapping[tuple[str, int], int], salt: str) -> list[int]:
-    """Return the order in which systems are shown: each as often in each place as the others, else at random.
+    """Return an order of the systems that balances how often each was shown in each place; ties are random.
 
     >>> choose_slot_order(["A", "B"], {("A", 0): 1, ("B", 1): 1}, "")
     [1, 0]

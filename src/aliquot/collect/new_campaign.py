@@ -1,4 +1,4 @@
-"""What a campaign or a set of sheets is made of: everything is read and checked before a file is made."""
+"""Inputs of a new campaign or set of sheets, read and validated before any file is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The organiser's page: what is known, whom to trust, what it costs, whether to stop; and the actions.
+"""Data of the organiser's page: progress, results, annotators, cost.
 
 `overview` is everything the page shows, as plain values: `aliquot collect status --json` prints it, too. The snapshot
 in it is taken in the background when there is something new, so that showing the page costs the same after 100 answers
@@ -43,7 +43,7 @@ _UNWATCHED = 120.0  # seconds without a look after which no more snapshots are t
 
 @dataclass(frozen=True)
 class Overview:
-    """A campaign by now: progress, money, snapshot, people, actions."""
+    """State of a campaign: progress, cost, results, annotators, actions."""
 
     title: str
     state: str
@@ -64,13 +64,13 @@ class Overview:
     notice: str | None = None  # that shared links let nobody in any more
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values; what is undefined is null."""
+        """Return plain values; undefined numbers are null."""
         document: dict[str, Any] = to_plain(vars(self) | {"snapshot": vars(self.snapshot)})
         return document | {"words": list(self.words)}
 
     @property
     def words(self) -> Sequence[str]:
-        """The snapshot in sentences, after what kept it from being newer and what the organiser should do."""
+        """Problems and notices, followed by the snapshot in sentences."""
         sentences = () if self.snapshot is _UNKNOWN else describe_snapshot(self.snapshot)
         return (*filter(None, (self.problem, self.notice)), *sentences)
 
@@ -80,7 +80,7 @@ _UNKNOWN = Snapshot((), (), 0, 0, False, "", 0.0, 0, 0, 0.0, float("nan"), ())
 
 
 def overview(campaign: Campaign, snapshot: Snapshot | None = None, problem: str | None = None) -> Overview:
-    """Gather what an organiser wants to know; takes a snapshot unless one is given."""
+    """Return the state of a campaign; computes a snapshot unless one is passed."""
     now = campaign.store.clock.now()
     with campaign.store.read() as connection:
         people = [
@@ -122,7 +122,7 @@ def overview(campaign: Campaign, snapshot: Snapshot | None = None, problem: str 
 
 
 def _forecast_end(people: Sequence[Mapping[str, Any]], seconds_left: float, now: float) -> float | None:
-    """When the rest is done if everybody who worked in the last hour goes on."""
+    """Forecast the end, if everybody who worked in the last hour continues."""
     able = [p for p in people if p["state"] == "active" and p["kind"] != "model"]
     working = sum(1 for p in able if p["last_seen"] and now - p["last_seen"] < 3600)
     return now + seconds_left / working if working and math.isfinite(seconds_left) and seconds_left else None
@@ -160,7 +160,7 @@ def _clean_judgments(campaign: Campaign, judgments: Judgments) -> Judgments:
 
 
 def payments_of(campaign: Campaign) -> list[crowd.WorkerPayment]:
-    """What everybody is paid; the bonus goes to those whose card gives no reason against it."""
+    """Return what each annotator is paid; the bonus requires an annotator card without warnings."""
     with campaign.store.read() as connection:
         people = connection.execute(
             sql(
@@ -190,7 +190,7 @@ class _Problem:
 
 
 class LiveView:
-    """Keeps the last snapshot and tells who waits when there is a new one.
+    """Keeps the last snapshot, and notifies waiting readers of a new one.
 
     One background thread a server, while somebody looks. A snapshot that fails is tried again; until then the page
     shows the last one, since when it fails, and why.
@@ -206,7 +206,7 @@ class LiveView:
         self._thread: threading.Thread | None = None
 
     def overview(self) -> Overview:
-        """The present state, with the last snapshot."""
+        """Return the current state with the last snapshot."""
         self.start()
         with self._changed:
             self._changed.wait_for(lambda: self._snapshot is not None or self._problem is not None, _FIRST_WAIT)
@@ -224,14 +224,14 @@ class LiveView:
         return self._version
 
     def wait(self, version: int, seconds: float) -> int:
-        """Wait until there is something newer than `version`, at most so long; return what there is."""
+        """Wait for a snapshot newer than `version`, up to a timeout; return the current version."""
         self.start()
         with self._changed:
             self._changed.wait_for(lambda: self._version != version, seconds)
             return self._version
 
     def start(self) -> None:
-        """Watch the campaign from now on, until nobody has looked for a while."""
+        """Start the background thread; it stops when nobody has looked for a while."""
         with self._changed:
             self._looked_at = time.monotonic()
             if self._thread is None or not self._thread.is_alive():
@@ -275,7 +275,7 @@ class LiveView:
                 self._changed.notify_all()
 
     def _problem_of(self, error: BaseException) -> _Problem:
-        """Say what is wrong, and since when; the log has it once."""
+        """Describe why snapshots fail and since when; logged once."""
         words = str(error) if isinstance(error, AliquotError) else f"{type(error).__name__}: {error}"
         if self._problem is not None and self._problem.words == words:
             return self._problem

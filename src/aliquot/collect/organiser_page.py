@@ -1,4 +1,4 @@
-"""The organiser's page in words and formatted numbers: what the template shows of an overview."""
+"""Values of the organiser's page, formatted for its template."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _FACT_WORDS: Mapping[tuple[str, Any], str] = {
 
 
 def page_values(now: Overview) -> dict[str, Any]:
-    """The overview in words and formatted numbers, as the template shows it."""
+    """Return the overview as formatted values for the template."""
     snap = now.snapshot
     names = [row.system for row in snap.systems if row.judged]
     return {

@@ -107,7 +107,7 @@ class _OrganiserSite:
         return StreamingResponse(self._stream_news(request), media_type="text/event-stream", headers=_build_headers())
 
     async def _stream_news(self, request: Request) -> AsyncIterator[bytes]:
-        """Look for news now and then; that holds no thread, however many look."""
+        """Poll for new snapshots; holds no thread."""
         stream, version, quiet = object(), self.view.version(), 0.0
         self.streams.append(stream)
         try:
@@ -124,7 +124,7 @@ class _OrganiserSite:
                 self.streams.remove(stream)
 
     async def act(self, request: Request) -> Response:
-        """Do what a form of the page asks for, and show the page again with what was done."""
+        """Run the action of a form, and redirect to the page with the outcome."""
         token = str(request.path_params["token"])
         try:
             await self._require_organiser(request)
@@ -169,7 +169,7 @@ async def _read_form(request: Request) -> dict[str, str]:
 
 
 def log_fault(request: Request, error: Exception) -> None:
-    """Log what annotators are not told: a fault of ours, or what the database says."""
+    """Log an internal or database error, whose details annotators do not see."""
     if isinstance(error, StorageError):
         LOG.error("%s %s: %s", request.method, request.url.path.split("/")[1], error)
     elif not isinstance(error, ClientDisconnect):
@@ -177,7 +177,7 @@ def log_fault(request: Request, error: Exception) -> None:
 
 
 def is_foreign(request: Request, allowed: str | None = None) -> bool:
-    """Return whether a browser says that a request comes from another site; other programs send neither header."""
+    """Return whether the browser's headers say that a request comes from another site."""
     headers = request.headers
     if headers.get("sec-fetch-site", "same-origin") != "same-origin":
         return True
@@ -189,11 +189,11 @@ def is_foreign(request: Request, allowed: str | None = None) -> bool:
 
 
 def _check_csrf(request: Request, form: dict[str, str], expected: str) -> None:
-    """Refuse forms of other sites: the link's token is in no cookie, and the form carries a proof of its own."""
+    """Reject forms of other sites (CSRF)."""
     if is_foreign(request, allowed="null") or form.get("csrf") != expected:
         raise CollectError("other_site", "this action comes from another page and is refused; load the page again")
 
 
 def csrf_token(secret: bytes, token: str) -> str:
-    """What a form of the organiser's page carries: another site can neither read nor guess it."""
+    """Return the CSRF token of the organiser's forms."""
     return hmac.new(secret, f"csrf/{token}".encode(), hashlib.sha256).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Annotators in the log: whether link, work and judgments are good, what they said about themselves, being forgotten.
+"""Annotators in the log: link, work and judgments, form answers, deletion of personal data.
 
 Invariants: link, work and judgments change independently; a forgotten person never comes back; after `erase_person`
 nothing that the person answered, and nothing that was typed by, to or about the person, is in the log.
@@ -71,7 +71,7 @@ def read_extra(connection: Connection, annotator: str) -> Extra:
 
 @dataclass(frozen=True)
 class AnnotatorRecord:
-    """What the log needs of a row of the table of annotators."""
+    """The part of an annotator's row that the log needs."""
 
     name: str
     kind: str
@@ -86,7 +86,7 @@ def find_annotator(connection: Connection, annotator: str) -> AnnotatorRecord:
 
 
 def is_model(connection: Connection, annotator: str) -> bool:
-    """Return whether an annotator is an automatic judge, whose work is none of the k judgments of a unit."""
+    """Return whether an annotator is an automatic judge."""
     kind = connection.execute(sql("SELECT kind FROM annotators WHERE id = :id"), {"id": annotator}).scalar()
     return kind == "model"
 

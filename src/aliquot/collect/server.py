@@ -69,7 +69,7 @@ _NO_STORAGE = "The server cannot save at the moment. The page keeps trying."  # 
 
 
 class RequestRefusedError(CollectError):
-    """A request that is no call of the page: wrong type, too large, from another site."""
+    """A rejected request: wrong type, too large, or from another site."""
 
     def __init__(self, code: str, message: str, status: int, wait: int = 0) -> None:
         super().__init__(code, message)
@@ -128,7 +128,7 @@ class Call(msgspec.Struct):
 
 
 class Threads:
-    """Runs blocking work beside the event loop, in so many threads at the most."""
+    """Runs blocking work in at most `count` threads beside the event loop."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -265,13 +265,13 @@ class _Site:
         return _html_response(assets.annotator_page(title=title, locale=locale))
 
     async def framed_page(self, request: Request) -> Response:
-        """The same page for MTurk, which shows it in a frame and takes the finished work by a form."""
+        """The same page for MTurk, which shows it in a frame."""
         return _allow_framing(await self.page(request))
 
     # -- crowds
 
     async def arrive(self, request: Request) -> Response:
-        """Show the page by which a worker of a crowd joins; it makes nobody. A preview shows words."""
+        """Show the page on which a crowd worker joins; a preview shows the instructions."""
         try:
             came = await self.in_thread(functools.partial(self._read_visit, request))
         except Exception as error:  # noqa: BLE001
@@ -297,7 +297,7 @@ class _Site:
         )
 
     async def join(self, request: Request) -> Response:
-        """Let a worker in who shows the secret that the browser keeps; the first visit makes the annotator."""
+        """Let a crowd worker in who has the browser's secret; the first visit adds the annotator."""
         return await _respond_with_errors(request, self._join_body(request))
 
     async def _join_body(self, request: Request) -> bytes:
@@ -326,7 +326,7 @@ class _Site:
         return annotator, self.campaign.pages.state(annotator)
 
     def refuse(self, request: Request, error: Exception) -> Response:
-        """Say in words that a link does not work; who tries many is slowed down."""
+        """Return an error page for an invalid link; repeated attempts are rate limited."""
         try:
             if isinstance(error, CollectError) and error.code == "link_unknown":
                 self._check_stranger(_client_address(request))
@@ -347,7 +347,7 @@ class _Site:
         return Response(body, media_type=file.media_type, headers=headers)
 
     async def health(self, _request: Request) -> Response:
-        """A word for a proxy that asks whether the server lives."""
+        """Health check."""
         return Response(b"ok", media_type="text/plain")
 
 
@@ -415,7 +415,7 @@ class _SecurityHeaders:
 
 
 async def _respond_with_errors(request: Request, answer: Awaitable[bytes]) -> Response:
-    """Wait for an answer, and turn errors into words."""
+    """Await the answer, and convert errors to JSON responses."""
     try:
         body = await answer
     except StorageError as error:
@@ -445,7 +445,7 @@ async def _answer_http(_request: Request, error: Exception) -> Response:
 
 
 def _fault_response(request: Request, error: Exception) -> Response:
-    """Answer after a fault of ours or of the disk: the page keeps the answers and tries again; the log has details."""
+    """Return 503 after an internal or storage error: the page keeps the answers and retries; details are logged."""
     log_fault(request, error)
     return _json_error("storage", _NO_STORAGE, 503)
 
@@ -464,7 +464,7 @@ def _html_response(text: str, status: int = 200) -> Response:
 
 
 def _words_page(request: Request, error: Exception) -> Response:
-    """Say in the browser's language why there is no page; where it will work again soon, the page is loaded again."""
+    """Return an error page in the browser's language; it reloads if the error is temporary."""
     if isinstance(error, StorageError) or not isinstance(error, CollectError):
         log_fault(request, error)
         error = CollectError("storage", _NO_STORAGE)

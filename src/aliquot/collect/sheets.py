@@ -1,4 +1,4 @@
-"""Sheets for annotators who want no server: blinded, shuffled .xlsx and .csv files, and a key that stays at home.
+"""Annotation without a server: blinded, shuffled .xlsx and .csv sheets, and a private key to read them back.
 
 Every row has a random id. The key knows which item and which systems a row shows, and a digest of its texts, so that
 rows that were changed, doubled or mixed up are noticed when the sheets come back.
@@ -174,7 +174,7 @@ def _part_rows(
 
 
 def _prefill_postedits(protocol: Protocol, columns: Sequence[AnswerColumn], texts: Mapping[str, str]) -> dict[str, str]:
-    """A post-edit begins with the output itself."""
+    """Return the initial texts of post-editing columns: the outputs."""
     filled = {}
     for column in columns:
         widget = protocol.widget(column.widget)
@@ -198,7 +198,7 @@ def _cell_text(text: str) -> str:
 
 
 def _normalise_text(text: str) -> str:
-    """A text without what spreadsheets change: kinds of white space, line ends, the form of accents."""
+    """Normalise what spreadsheets change: white space, line ends, Unicode form."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
@@ -436,7 +436,7 @@ def _require_unchanged(cells: Mapping[str, str | None], entry: Mapping[str, Any]
 
 
 def _digests_with_empty(texts: Mapping[str, str | None]) -> Iterator[str]:
-    """Digests with each empty cell as an empty text: sheets do not tell an empty text from none."""
+    """Yield digests with each missing text as an empty one: sheets do not distinguish them."""
     empty = [name for name, text in texts.items() if text is None]
     for name in empty:
         yield _digest_texts({key: text for key, text in texts.items() if text is not None or key == name})

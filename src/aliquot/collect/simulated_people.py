@@ -58,7 +58,7 @@ class Behaviour:
 
 
 def learn_behaviour(past: Judgments, behaviour: Behaviour) -> Behaviour:
-    """Return the behaviour with noise, severity and pace as in past judgments, as far as these tell.
+    """Estimate noise, severity and pace from past judgments, where they allow it.
 
     >>> rows = [(i, a, 50 + 10 * i + 6 * a) for i in range(4) for a in (0, 1)]
     >>> items, who, values = ([row[at] for row in rows] for at in range(3))

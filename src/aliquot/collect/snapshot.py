@@ -1,4 +1,4 @@
-"""What is known while people judge: estimates now, intervals valid at every look, what is open, what it costs.
+"""Live results while people judge: estimates, always-valid intervals, open questions, cost.
 
 A snapshot is computed from data, selection and judgments alone, so that the organiser's page, `collect status --json`
 and a notebook show the same numbers. The server takes one in the background when there is something new; showing it
@@ -38,7 +38,7 @@ MIN_JUDGMENTS = 2  # judged items of a system from which there is a standard err
 
 @dataclass(frozen=True)
 class LiveSystem:
-    """One system by now; numbers are NaN where too little is judged."""
+    """Current numbers of one system; NaN where too little is judged."""
 
     system: str
     judged: int  # outputs
@@ -151,7 +151,7 @@ def take_snapshot(
 def _write_advice(
     picture: Picture | None, systems: Sequence[LiveSystem], waiting: Sequence[str], selection: Selection | None
 ) -> str:
-    """What to do; the leader is that of the estimates, so that page and advice speak of the same systems."""
+    """Write the advice; the leader is that of the estimates, as on the page."""
     if picture is None:
         return "go on: too little is judged to say anything"
     if waiting:
@@ -236,7 +236,7 @@ def _monitor_judgments(
 
 
 def _measure_noise(evalset: EvalSet, systems: Sequence[str]) -> JudgingNoise:
-    """The noise of judging, as `estimate` measures it; where outputs are compared, what one wins another loses."""
+    """Measure judging noise as `estimate` does; doubled for comparisons, whose outcomes are opposite."""
     noise = noise_of_systems(evalset, systems)
     compared = evalset.judgments is not None and evalset.judgments.criteria == [PREFERENCE]
     return replace(noise, cell=2.0 * noise.cell) if compared else noise
@@ -318,7 +318,7 @@ def _compute_alpha(counted: Judgments) -> float:
 
 
 def describe_snapshot(now: Snapshot) -> Sequence[str]:
-    """The snapshot in sentences: what is known, what to do, what the metrics were worth."""
+    """Describe the snapshot in sentences: leaders, advice, gain from metrics."""
     judged = [row for row in now.systems if row.judged]
     if not judged:
         return ("Nothing is judged yet.",)

@@ -36,7 +36,7 @@ UNSEALED = "memory"
 
 
 def one_at_a_time(connection: Connection, what: int) -> None:
-    """Let one process number new rows at a time, until the transaction ends."""
+    """Lock the numbering of new rows for all other processes until the transaction ends."""
     if connection.dialect.name == "postgresql":
         connection.execute(sql("SELECT pg_advisory_xact_lock(:key)"), {"key": 41_823_000 + what})
 
@@ -69,7 +69,7 @@ def _real_columns(table: str) -> tuple[str, ...]:
 
 
 def update_seal(connection: Connection, table: str, added: Sequence[Any], removed: Sequence[Any] = ()) -> None:
-    """Let the seal of a table follow rows that come and go; of one that is changed, the old one goes."""
+    """Update a table's seal for added and removed rows; a changed row is both."""
     if (added or removed) and connection.dialect.name != UNSEALED:
         connection.execute(
             sql(

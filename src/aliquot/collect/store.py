@@ -99,7 +99,7 @@ class Store:
             future.set_result(result)
 
     def _run_with_retries(self, change: Change[Result]) -> Result:
-        """Run a function in a transaction; again where two waited for each other, and one had to give way."""
+        """Run a function in a transaction; retry after deadlocks and serialization failures."""
         for attempt in range(_RETRIES):
             try:
                 with self.engine.begin() as connection:
@@ -166,7 +166,7 @@ class Store:
         connection.exec_driver_sql("RELEASE one")
 
     def vacuum(self) -> None:
-        """Write the database anew, so that nothing of deleted rows is left in it."""
+        """Rewrite the database, so that no bytes of deleted rows remain."""
         try:
             if is_url(self.place):
                 self._vacuum_tables()
@@ -180,7 +180,7 @@ class Store:
             ) from None
 
     def _vacuum_tables(self) -> None:
-        """Write our tables anew; a plain VACUUM leaves the bytes of deleted rows in their pages."""
+        """Rewrite the tables; a plain VACUUM leaves the bytes of deleted rows in their pages."""
         names = ", ".join(metadata.tables)
         with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql(f"SET lock_timeout = '{BUSY_SECONDS:g}s'")
@@ -210,7 +210,7 @@ class Store:
             raw.close()
 
     def close(self) -> None:
-        """Finish what waits, and close all connections."""
+        """Finish pending writes, and close all connections."""
         with self._lock:
             if self._thread is not None:
                 self._jobs.put(None)

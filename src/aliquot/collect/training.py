@@ -20,7 +20,7 @@ SCREENED_OUT = (
 
 
 def next_training_step(protocol: Protocol, connection: Connection, annotator: str) -> dict[str, Any] | None:
-    """What comes before work for this annotator: a quiz, an example, a refusal; None when all is passed."""
+    """Return the annotator's next quiz, example or rejection before the work; None when all is passed."""
     extra = read_extra(connection, annotator)
     quiz = protocol.quiz
     if quiz.questions and not extra.quiz_passed:
@@ -65,7 +65,7 @@ def take_quiz(log: Log, connection: Connection, annotator: str, answers: Sequenc
 
 
 def take_example(log: Log, connection: Connection, annotator: str, score: Any, now: float) -> dict[str, Any]:
-    """Answer to an example: what was expected, in the protocol's words."""
+    """Grade a tutorial example and return its feedback."""
     before = next_training_step(log.protocol, connection, annotator)
     if before is None or "tutorial" not in before:
         raise CollectError("bad_answer", "there is no example to answer now; load the page again")
@@ -83,6 +83,6 @@ def take_example(log: Log, connection: Connection, annotator: str, score: Any, n
 
 
 def scale_of(protocol: Protocol) -> tuple[float, float]:
-    """The ends of the protocol's score; 0 to 100 where it asks for none."""
+    """Return the range of the protocol's score; 0 to 100 if it has none."""
     widget = next((w for w in protocol.widgets if isinstance(w, Score)), None)
     return (widget.low, widget.high) if widget is not None else (0.0, 100.0)

@@ -236,5 +236,5 @@ def count_characters(rows: Iterable[ShownRow]) -> int:
 
 
 def expected_seconds(n_cells: int, n_chars: int) -> float:
-    """Guess how long a unit takes before anybody has done one."""
+    """Estimate the seconds that a unit takes, from its cells and characters."""
     return _SECONDS_PER_CELL * n_cells + _SECONDS_PER_CHARACTER * n_chars

@@ -181,7 +181,7 @@ def _split_items(
 
 
 class _Rotation:
-    """Deals systems into groups so that over the documents every pair meets equally often."""
+    """Assigns systems to groups so that all pairs are shown together equally often."""
 
     def __init__(self, protocol: Protocol, pairs: str, rng: np.random.Generator) -> None:
         self.protocol, self.pairs, self.rng = protocol, pairs, rng
@@ -203,7 +203,7 @@ class _Rotation:
         return self._deal_best(systems, show, weight)
 
     def _deal_best(self, systems: tuple[str, ...], show: int, weight: int) -> list[tuple[str, ...]]:
-        """Deal all systems, the best of some random deals; a last group that is too small takes others in."""
+        """Return the best of several random groupings; a last group that is too small is filled up."""
         deals = [self._deal_once(systems, show) for _ in range(_TRIES)]
         best = min(deals, key=lambda deal: sum(self._group_cost(group) for group in deal))
         for group in best:

@@ -16,7 +16,7 @@ _PAUSE = 0.3  # seconds between two looks at the workers
 
 
 def check_count(count: int) -> int:
-    """Refuse numbers of processes that make no sense."""
+    """Validate the number of server processes."""
     return between("workers", count, 1, MAX_WORKERS)
 
 
