@@ -193,9 +193,9 @@ def estimate(
         *plausibility_notes(data, name),
     ]
     compare = partial(rank_systems, test=test, rule=rule, alpha=alpha, adjust=adjust, seed=seed)
-    ranking, has_other = compare(inference), adjusted or spec.name in MODELS
-    other = spec if adjusted else Spec("mean", {})
-    before = compare(question.infer(raw, other, adjusted=False)[0]) if has_other else None
+    ranking, is_compared = compare(inference), adjusted or spec.name in MODELS
+    comparison_spec = spec if adjusted else Spec("mean", {})
+    before = compare(question.infer(raw, comparison_spec, adjusted=False)[0]) if is_compared else None
     plain = plain_means(raw)
     changes = find_changes(inference, plain, ranking, before, alpha, change_cause(spec, raw, adjusted=adjusted))
     systems = _system_rows(inference, limits, ranking, missing, plain)

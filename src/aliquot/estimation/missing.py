@@ -40,9 +40,9 @@ class Missing:
 
     def describe_gaps(self) -> str:
         """List systems by number of missing judgments."""
-        counts, asked = self.counts, self.requested.sum(axis=0)
+        counts, n_requested = self.counts, self.requested.sum(axis=0)
         order = [index for index in np.argsort(-counts, kind="stable") if counts[index]]
-        named = [f"{self.systems[index]} {counts[index]} of {asked[index]}" for index in order[:_MAX_SYSTEMS]]
+        named = [f"{self.systems[index]} {counts[index]} of {n_requested[index]}" for index in order[:_MAX_SYSTEMS]]
         return ", ".join(named) + (f", {len(order) - _MAX_SYSTEMS} more systems" if len(order) > _MAX_SYSTEMS else "")
 
 

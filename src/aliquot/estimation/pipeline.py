@@ -69,8 +69,8 @@ class Inference:
     @property
     def covariance(self) -> FloatArray:
         """Joint covariance of the means, without the variance assumed for systems without spread."""
-        own = self.error_parts.covariance
-        return own if self.added is None else own + self.added
+        sampling_covariance = self.error_parts.covariance
+        return sampling_covariance if self.added is None else sampling_covariance + self.added
 
     @property
     def whole_covariance(self) -> FloatArray:
@@ -90,12 +90,12 @@ class Inference:
     @cached_property
     def pair_se(self) -> FloatArray:
         """Standard errors of all differences a - b, with assumed variances unless shared items show them."""
-        seen, counts = pair_errors(self.covariance), self.sample.counts
+        se, counts = pair_errors(self.covariance), self.sample.counts
         present = np.isfinite(self.sample.scores).astype(np.float64)
-        paired = (2 * (present.T @ present) >= np.maximum.outer(counts, counts)) & (seen > 0)
+        paired = (2 * (present.T @ present) >= np.maximum.outer(counts, counts)) & (se > 0)
         unseen = np.where(paired, 0.0, self.unseen[:, None] + self.unseen[None, :])
         np.fill_diagonal(unseen, 0.0)
-        return np.sqrt(seen**2 + unseen)
+        return np.sqrt(se**2 + unseen)
 
     @property
     def most_freedom(self) -> float:
