@@ -108,7 +108,7 @@ def test_a_misspelt_column_is_an_error_and_not_one_group(name: str, items: list[
     refused(DataError, "'domian'", path, "stratified:bins=domian", 5)
     refused(DataError, "'domian'", path, "segments", 5, balance="domian")
     for role, method in (("id", "segments"), ("source", "segments"), ("document", "documents")):
-        text = f"--columns {role}=kye: no item of .* has the field 'kye'"
+        text = f"`columns` {role}=kye: no item of .* has the field 'kye'"
         refused(DataError, text, path, method, 5, columns={role: "kye"})
     refused(OptionError, "'src' for two roles", path, "segments", 5, columns={"id": "src", "source": "src"})
 
