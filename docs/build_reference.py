@@ -110,7 +110,9 @@ def _described(name: str, public: Any, heading: str) -> list[str]:
 
 
 def _own(public: type, name: str, member: object) -> bool:
-    return not name.startswith("_") and name in vars(public) and (callable(member) or isinstance(member, property))
+    owner = next((base for base in public.__mro__ if name in vars(base)), object)
+    in_room = owner.__module__.startswith(public.__module__.rpartition(".")[0])  # not Result's
+    return not name.startswith("_") and in_room and (callable(member) or isinstance(member, property))
 
 
 def _method(owner: str, name: str, member: object) -> str:
