@@ -121,6 +121,6 @@ def run(
 
 
 def _make_figure(result: Agreement, picture: str, measure: str | None) -> Any:
-    from aliquot.report.figures.annotators import heat_figure, severity_figure  # noqa: PLC0415  (an extra)
+    from aliquot.report.figures.annotators import heat_figure, severity_figure
 
     return severity_figure(result) if picture == "annotators" else heat_figure(result, measure=measure)

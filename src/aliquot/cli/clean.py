@@ -86,7 +86,7 @@ def run(
 
 
 def _make_figure(cleaned: Cleaned) -> Any:
-    from aliquot.report.figures.annotators import cleaning_figure  # noqa: PLC0415  (matplotlib is an extra)
+    from aliquot.report.figures.annotators import cleaning_figure
 
     return cleaning_figure(cleaned)
 

@@ -85,10 +85,10 @@ def new(
 
     Example: aliquot collect new data.jsonl --protocol da --allocate auto --question best -o campaign.db
     """
-    from aliquot.collect.campaign import Campaign  # noqa: PLC0415  (an extra)
-    from aliquot.collect.schema import is_url  # noqa: PLC0415
-    from aliquot.collect.status import format_duration  # noqa: PLC0415
-    from aliquot.io.formats.campaign_database import without_password  # noqa: PLC0415
+    from aliquot.collect.campaign import Campaign
+    from aliquot.collect.schema import is_url
+    from aliquot.collect.status import format_duration
+    from aliquot.io.formats.campaign_database import without_password
 
     if not is_url(output):
         register_output(Path(output))
@@ -134,7 +134,7 @@ def new(
 
 
 def _text(path: Path) -> str:
-    from aliquot.io.files import decode_text, read_bytes  # noqa: PLC0415
+    from aliquot.io.files import decode_text, read_bytes
 
     return decode_text(read_bytes(path), path)
 
@@ -156,7 +156,7 @@ def serve(
 
     Example: aliquot collect serve campaign.db --open
     """
-    from aliquot.collect.server import serve as run_server  # noqa: PLC0415  (an extra)
+    from aliquot.collect.server import serve as run_server
 
     with open_campaign(campaign) as opened:
         run_server(opened, host, port, open_browser=open_browser, public_url=public_url, workers=workers)
@@ -169,7 +169,7 @@ def status(campaign: CampaignArgument, json: options.JsonOption = False, output:
     Example: aliquot collect status campaign.db
     """
     common.require_writable(output)
-    from aliquot.collect.organiser import overview  # noqa: PLC0415  (an extra)
+    from aliquot.collect.organiser import overview
 
     with open_campaign(campaign) as opened:
         progress = opened.status()
@@ -310,7 +310,7 @@ def protocols(
 
     Example: aliquot collect protocols esa -o mine.toml
     """
-    from aliquot.collect.protocols import list_protocols, load_protocol, protocol_text  # noqa: PLC0415
+    from aliquot.collect.protocols import list_protocols, load_protocol, protocol_text
 
     common.require_writable(output)
     console = render.make_console()
@@ -318,7 +318,7 @@ def protocols(
         text, _ = protocol_text(name)
         protocol = load_protocol(name)
         if output is not None:
-            from aliquot.io.writing import write_bytes  # noqa: PLC0415
+            from aliquot.io.writing import write_bytes
 
             write_bytes(output, text.encode())
             console.print(f"wrote {output}", markup=False)
@@ -333,7 +333,7 @@ def protocols(
         return
     if output is not None:
         raise OptionError("-o writes one preset; name it, e.g. aliquot collect protocols esa -o mine.toml")
-    from aliquot.core.view import Column, View  # noqa: PLC0415
+    from aliquot.core.view import Column, View
 
     columns = [
         Column("name", kind="name"),
@@ -345,7 +345,7 @@ def protocols(
 
 
 def _plain(protocol: Any) -> dict[str, Any]:
-    import msgspec  # noqa: PLC0415
+    import msgspec
 
     document: dict[str, Any] = msgspec.to_builtins(protocol)
     return document

@@ -49,8 +49,8 @@ def sheets(
 
     Example: aliquot collect sheets data.jsonl -s selection.jsonl --protocol da --annotators 3 -o sheets/
     """
-    from aliquot.collect.new_campaign import CampaignSettings, gather_inputs  # noqa: PLC0415
-    from aliquot.collect.sheets import write_sheets  # noqa: PLC0415
+    from aliquot.collect.new_campaign import CampaignSettings, gather_inputs
+    from aliquot.collect.sheets import write_sheets
 
     register_output(output)
     evalset = common.load_data(data, reading)
@@ -80,8 +80,8 @@ def read(
 
     Example: aliquot collect read sheets/*.xlsx --key sheets/key.csv -o judgments.csv
     """
-    from aliquot.collect.exporting import check_what, write_table  # noqa: PLC0415
-    from aliquot.collect.sheets import read_sheets  # noqa: PLC0415
+    from aliquot.collect.exporting import check_what, write_table
+    from aliquot.collect.sheets import read_sheets
 
     common.require_writable(output)
     check_what(what, "table")
@@ -115,10 +115,10 @@ def write(
 
     Example: aliquot estimate data.jsonl -s selection.jsonl -j annotations.json --read key=campaign/key.csv
     """
-    from aliquot.collect.exchange import KEY, TOOLS, write_for  # noqa: PLC0415
-    from aliquot.collect.new_campaign import CampaignSettings, gather_inputs  # noqa: PLC0415
-    from aliquot.errors import unknown_name  # noqa: PLC0415
-    from aliquot.io.writing import write_bytes  # noqa: PLC0415
+    from aliquot.collect.exchange import KEY, TOOLS, write_for
+    from aliquot.collect.new_campaign import CampaignSettings, gather_inputs
+    from aliquot.errors import unknown_name
+    from aliquot.io.writing import write_bytes
 
     if tool not in TOOLS:
         raise unknown_name("annotation tool", tool, TOOLS)

@@ -42,7 +42,7 @@ def act(
 
     Example: aliquot collect act campaign.db top_up --value 40
     """
-    from aliquot.collect.actions import act as run  # noqa: PLC0415  (an extra)
+    from aliquot.collect.actions import act as run
 
     with open_campaign(campaign) as opened:
         render.make_console().print(run(opened, action, target, value, reason), markup=False)
@@ -58,10 +58,10 @@ def payments(
 
     Example: aliquot collect payments campaign.db -o payments.csv
     """
-    import polars as pl  # noqa: PLC0415
+    import polars as pl
 
-    from aliquot.collect.organiser import payments_of  # noqa: PLC0415
-    from aliquot.io.formats import tables  # noqa: PLC0415
+    from aliquot.collect.organiser import payments_of
+    from aliquot.io.formats import tables
 
     common.require_writable(output)
     with open_campaign(campaign) as opened:
@@ -105,7 +105,7 @@ def backup(
 
     Example: aliquot collect backup campaign.db -o backup.db
     """
-    from aliquot.collect.backup import backup as run  # noqa: PLC0415  (an extra)
+    from aliquot.collect.backup import backup as run
 
     with open_campaign(campaign) as opened, render.show_activity("copying"):
         events = run(opened, output)
@@ -143,8 +143,8 @@ def rehearse(
 
     Example: aliquot collect rehearse campaign.db --like past.csv --careless 0.2
     """
-    from aliquot.collect.rehearse import rehearse as run_rehearsal  # noqa: PLC0415  (an extra)
-    from aliquot.collect.simulated_people import Behaviour  # noqa: PLC0415
+    from aliquot.collect.rehearse import rehearse as run_rehearsal
+    from aliquot.collect.simulated_people import Behaviour
 
     common.require_writable(output.file)
     prices = costs.pick("seconds_per_judgment", "hourly", "currency")

@@ -47,7 +47,7 @@ def annotators_of(text: str) -> int | list[str]:
 
 def note_campaign(campaign: str) -> None:
     """Keep a verb from writing over the campaign that it reads."""
-    from aliquot.io.overwrite import register_input  # noqa: PLC0415
+    from aliquot.io.overwrite import register_input
 
     if "://" not in campaign:
         register_input(Path(campaign))
@@ -56,7 +56,7 @@ def note_campaign(campaign: str) -> None:
 @contextmanager
 def open_campaign(campaign: str) -> Iterator[Campaign]:
     """Open a campaign for a verb, which will not write over it."""
-    from aliquot.collect.campaign import Campaign  # noqa: PLC0415  (an extra)
+    from aliquot.collect.campaign import Campaign
 
     note_campaign(campaign)
     with naming_damage(campaign), Campaign.open(campaign) as opened:
@@ -71,7 +71,7 @@ def naming_damage(campaign: str) -> Iterator[None]:
     except (AliquotError, OSError, MemoryError, typer.Exit, typer.Abort, TyperException):
         raise
     except Exception:
-        from aliquot.io.formats.campaign_database import build_damage_error  # noqa: PLC0415
+        from aliquot.io.formats.campaign_database import build_damage_error
 
         faults = check_campaign(campaign).faults
         if faults:
@@ -81,8 +81,8 @@ def naming_damage(campaign: str) -> Iterator[None]:
 
 def check_campaign(campaign: str) -> CheckResult:
     """Check a campaign, also one that is too damaged to be opened."""
-    from aliquot.collect.campaign import Campaign  # noqa: PLC0415  (an extra)
-    from aliquot.collect.rebuilding import CheckResult  # noqa: PLC0415
+    from aliquot.collect.campaign import Campaign
+    from aliquot.collect.rebuilding import CheckResult
 
     note_campaign(campaign)
     try:

@@ -209,7 +209,7 @@ def require_picture(path: Path | None, picture: str | None = None, known: Sequen
     if path is None:
         return
     require_writable_path(path)
-    from aliquot.report.figures.style import require_figures  # noqa: PLC0415  (slow to import)
+    from aliquot.report.figures.style import require_figures
 
     require_figures(path)
 
@@ -218,7 +218,7 @@ def write_figure(path: Path | None, figure: Callable[[], Any]) -> None:
     """Write the picture, if one is asked for."""
     if path is None:
         return
-    from aliquot.report.figures.style import save_figure  # noqa: PLC0415
+    from aliquot.report.figures.style import save_figure
 
     save_figure(figure(), path)
 

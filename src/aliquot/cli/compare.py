@@ -134,7 +134,7 @@ def run(
 
 
 def _make_figure(result: CompareResult | SurveyResult) -> Any:
-    from aliquot.report.figures.systems import preference_figure  # noqa: PLC0415  (matplotlib is an extra)
+    from aliquot.report.figures.systems import preference_figure
 
     if not isinstance(result, Comparison):
         raise OptionError("--plot draws preferences: the kinds pairwise, best-worst, ranking and scores")

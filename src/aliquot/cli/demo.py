@@ -90,8 +90,8 @@ def _print_headline(console: Console, text: str, command: str | None = None) -> 
 
 
 def _print_selection(selection: aliquot.Selection, campaign: EvalSet, path: Path) -> None:
-    from aliquot.cli.select import show  # noqa: PLC0415  (`demo synth` starts without what `select` imports)
-    from aliquot.sampling.summary import summarise_selection  # noqa: PLC0415
+    from aliquot.cli.select import show
+    from aliquot.sampling.summary import summarise_selection
 
     show(summarise_selection(selection, campaign), path)
 

@@ -138,7 +138,7 @@ def run(
 
 
 def _make_figure(result: Estimates, picture: str) -> Any:
-    from aliquot.report.figures.systems import forest_figure, pairs_figure  # noqa: PLC0415  (matplotlib is an extra)
+    from aliquot.report.figures.systems import forest_figure, pairs_figure
 
     return pairs_figure(result) if picture == "pairs" else forest_figure(result)
 

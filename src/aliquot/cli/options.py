@@ -147,7 +147,7 @@ class Reading:
 
     @property
     def _parsed(self) -> dict[str, Any]:
-        from aliquot.io.reading_options import parse_reading  # noqa: PLC0415  (help must not import numpy)
+        from aliquot.io.reading_options import parse_reading
 
         weights, lower, exclude = (
             None if text is None else text.replace(",", "|")

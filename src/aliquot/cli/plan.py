@@ -192,7 +192,7 @@ def run(
             **(vars(old) | {"sd": _parse_numbers("sd", old.sd)}),
         )
     if plot is not None and isinstance(result, CampaignPlan):
-        from aliquot.report.figures import draw_plan  # noqa: PLC0415  (matplotlib is an extra, and slow to import)
+        from aliquot.report.figures import draw_plan
 
         draw_plan(result, plot)
     _print_plan(result, output, plot, pairs=pairs)

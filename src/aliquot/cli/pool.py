@@ -101,7 +101,7 @@ def run(
 
 
 def _make_figure(chosen: PoolSelection) -> Any:
-    from aliquot.report.figures.choosing import pool_figure  # noqa: PLC0415  (matplotlib is an extra)
+    from aliquot.report.figures.choosing import pool_figure
 
     return pool_figure(chosen)
 

@@ -141,7 +141,7 @@ def run(
 
 
 def _make_figure(selection: Selection, evalset: EvalSet) -> Any:
-    from aliquot.report.figures.choosing import selection_figure  # noqa: PLC0415  (matplotlib is an extra)
+    from aliquot.report.figures.choosing import selection_figure
 
     return selection_figure(selection, evalset)
 

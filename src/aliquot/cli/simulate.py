@@ -164,7 +164,7 @@ def run(
         common.save_result(result, output.file)
         journal_path(output.file).unlink(missing_ok=True)
     if plot is not None:
-        from aliquot.report.figures import draw_curves  # noqa: PLC0415  (matplotlib is an extra, and slow to import)
+        from aliquot.report.figures import draw_curves
 
         draw_curves(result, drawn, plot)
     common.print_outcome(result, output, [output.file, plot])

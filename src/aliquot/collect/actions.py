@@ -145,7 +145,7 @@ def _change_wanted(campaign: Campaign, request: Request) -> str:
     count = _read_count(request.value, "judgments an output")
 
     def change(connection: Connection) -> None:
-        people = connection.execute(sql(f"SELECT COUNT(*) FROM annotators WHERE {WORKING}")).scalar() or 0  # noqa: S608
+        people = connection.execute(sql(f"SELECT COUNT(*) FROM annotators WHERE {WORKING}")).scalar() or 0
         if count > people:
             raise OptionError(f"{count} judgments an output need {count} annotators, and {people} are active; add some")
         _append_event(campaign, connection, kinds.JudgmentsWanted(wanted=count, reason=request.reason))

@@ -44,7 +44,7 @@ _SAVE_FACTS = (
     "(SELECT MAX(version) FROM guidelines) AS guidelines, n_cells, n_chars FROM units WHERE id = :unit"
 )
 _PROGRESS = (
-    "SELECT n_done, active_ms, kind, "  # noqa: S608  (facts of ours)
+    "SELECT n_done, active_ms, kind, "
     f"(SELECT COUNT(*) FROM annotators WHERE {WORKING}) AS active, "
     "(SELECT value FROM counters WHERE name = 'wanted') AS wanted, "
     "(SELECT value FROM counters WHERE name = 'done') AS done, "

@@ -282,7 +282,7 @@ class Campaign:
     def free_units(self, connection: Connection, identity: str, *, for_good: bool = False) -> int:
         """Give an annotator's open units to the others and return how many; for good, also the rest of a fixed list."""
         states = "('leased', 'planned')" if for_good else "('leased')"
-        query = sql(f"SELECT id, policy FROM assignments WHERE annotator_id = :id AND state IN {states}")  # noqa: S608
+        query = sql(f"SELECT id, policy FROM assignments WHERE annotator_id = :id AND state IN {states}")
         rows = connection.execute(query, {"id": identity}).all()
         now = self.store.clock.now()
         for row in rows:

@@ -150,7 +150,7 @@ def shared_links(base: str) -> dict[str, str]:
 def count_workers(connection: Connection) -> int:
     """Count active workers from shared links; excluded and forgotten ones are not counted."""
     named = " OR ".join(f"name LIKE '{provider}:%'" for provider in PROVIDERS)
-    query = sql(f"SELECT COUNT(*) FROM annotators WHERE counts = 1 AND link = 'valid' AND ({named})")  # noqa: S608
+    query = sql(f"SELECT COUNT(*) FROM annotators WHERE counts = 1 AND link = 'valid' AND ({named})")
     return int(connection.execute(query).scalar() or 0)
 
 

@@ -159,8 +159,8 @@ def _rejudge_work(_log: Log, connection: Connection, _time: float, event: kinds.
     of_annotator = (
         "kind = 'work' AND id IN (SELECT unit_id FROM assignments WHERE annotator_id = :id AND state = 'done')"
     )
-    count = connection.execute(sql(f"SELECT COUNT(*) FROM units WHERE {of_annotator}"), {"id": event.id}).scalar()  # noqa: S608
-    connection.execute(sql(f"UPDATE units SET wanted = wanted + 1 WHERE {of_annotator}"), {"id": event.id})  # noqa: S608
+    count = connection.execute(sql(f"SELECT COUNT(*) FROM units WHERE {of_annotator}"), {"id": event.id}).scalar()
+    connection.execute(sql(f"UPDATE units SET wanted = wanted + 1 WHERE {of_annotator}"), {"id": event.id})
     add_to_counter(connection, "wanted", int(count or 0))
 
 
@@ -358,7 +358,7 @@ def _update_judgments(log: Log, connection: Connection, lease: Lease, event: kin
         return
     key = {"assignment": lease.id, "cell": cell.id}
     where = "assignment_id = :assignment AND cell_id = :cell"
-    before = connection.execute(sql(f'SELECT MIN("order") FROM judgments WHERE {where}'), key).scalar()  # noqa: S608
+    before = connection.execute(sql(f'SELECT MIN("order") FROM judgments WHERE {where}'), key).scalar()
     for table in ("judgments", "choices"):
         delete_rows(connection, table, where, key)
     annotator = people.find_annotator(connection, lease.annotator_id)

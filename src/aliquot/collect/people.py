@@ -112,7 +112,7 @@ def _change_annotator(_log: Any, connection: Connection, _time: float, event: ki
     change = ", ".join(f"{name} = :{name}" for name in facts) if event.state is UNSET else _OLD_STATES[event.state]
     key = {"id": event.id}
     connection.execute(
-        sql(f"UPDATE annotators SET {change} WHERE id = :id AND link <> 'forgotten'"),  # noqa: S608
+        sql(f"UPDATE annotators SET {change} WHERE id = :id AND link <> 'forgotten'"),
         facts | key,
     )
     if event.counts is UNSET and event.state is UNSET:
@@ -121,9 +121,9 @@ def _change_annotator(_log: Any, connection: Connection, _time: float, event: ki
     marks = {"new": judgment_mark(annotator), "name": annotator.name, "excluded": EXCLUDED, "plain": MODEL}
     where = "WHERE annotator = :name AND (marked IS NULL OR marked IN (:excluded, :plain))"
     for table in ("judgments", "choices"):
-        before = connection.execute(sql(f"SELECT * FROM {table} {where}"), marks).mappings().all()  # noqa: S608
+        before = connection.execute(sql(f"SELECT * FROM {table} {where}"), marks).mappings().all()
         update_seal(connection, table, [{**row, "marked": marks["new"]} for row in before], before)
-        connection.execute(sql(f"UPDATE {table} SET marked = :new {where}"), marks)  # noqa: S608
+        connection.execute(sql(f"UPDATE {table} SET marked = :new {where}"), marks)
 
 
 def _renew_link(_log: Any, connection: Connection, _time: float, event: kinds.LinkRenewed) -> None:
@@ -197,7 +197,7 @@ def _forget_annotator(_log: Any, connection: Connection, _time: float, event: ki
     assignments = "assignment_id IN (SELECT id FROM assignments WHERE annotator_id = :id)"
     for table in ("judgments", "choices"):
         delete_rows(connection, table, assignments, key)
-    connection.execute(sql(f"DELETE FROM answers WHERE {assignments}"), key)  # noqa: S608
+    connection.execute(sql(f"DELETE FROM answers WHERE {assignments}"), key)
     connection.execute(sql("UPDATE messages SET text = '' WHERE annotator_id = :id"), key)
 
 
@@ -226,14 +226,14 @@ def erase_person(connection: Connection, identity: str, alias: str) -> None:
     """Take a person's answers, name and texts out of the log, and out of the audit table that copies it."""
     key = {"id": identity}
     names = {None, *connection.execute(sql("SELECT name FROM annotators WHERE id <> :id"), key).scalars()}
-    answers = sql(f"SELECT id, time, actor FROM events WHERE actor = :id AND kind IN {_ANSWERS}")  # noqa: S608
+    answers = sql(f"SELECT id, time, actor FROM events WHERE actor = :id AND kind IN {_ANSWERS}")
     for row in connection.execute(answers, key).all():
         connection.execute(
             sql("UPDATE events SET payload = '{}', kind = 'erased', client_id = NULL, digest = :digest WHERE id = :id"),
             {"digest": event_digest(row.time, row.actor, "erased", None, "{}"), "id": row.id},
         )
     rows = connection.execute(
-        sql(f"SELECT id, time, actor, kind, client_id, payload FROM events WHERE kind IN {_WITH_PERSONS}")  # noqa: S608
+        sql(f"SELECT id, time, actor, kind, client_id, payload FROM events WHERE kind IN {_WITH_PERSONS}")
     )
     for row in rows.all():
         before = kinds.read_event(row.kind, row.payload)

@@ -169,7 +169,7 @@ def _list_open_units(connection: Connection, annotator: str) -> list[OpenUnit]:
     for where in ("rank >= :start", "rank < :start"):
         rows = connection.execute(
             sql(
-                "SELECT u.id, u.systems FROM units u WHERE "  # noqa: S608  (constant texts)
+                "SELECT u.id, u.systems FROM units u WHERE "
                 + is_open
                 + " AND u."
                 + where

@@ -135,7 +135,7 @@ _FOR_THE_QUEUE = ("units_open", "assignments_leases", "assignments_annotator")
 @cache
 def _insert_query(table: str, columns: Sequence[str]) -> str:
     names = ", ".join(f'"{name}"' for name in columns)
-    return f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608  (names of ours)
+    return f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"
 
 
 class _QueryResult:
@@ -233,7 +233,7 @@ def rebuild_tables(
 
 def _select_query(table: str, columns: Sequence[str]) -> str:
     names = ", ".join(f'"{name}"' for name in columns)
-    return f"SELECT {names} FROM {table}"  # noqa: S608  (names of ours)
+    return f"SELECT {names} FROM {table}"
 
 
 def rederive_tables(store: Store, protocol: Protocol, texts: Callable[[], UnitTexts]) -> None:
@@ -250,7 +250,7 @@ def rederive_tables(store: Store, protocol: Protocol, texts: Callable[[], UnitTe
         forgotten = erase_again(connection)
         tables = rebuild_tables(read_rows(connection, "events"), protocol, texts, store.place)
         for name in ("annotators", "choices", "judgments", "messages", "audit"):
-            connection.execute(sql(f"DELETE FROM {name}"))  # noqa: S608  (one of ours)
+            connection.execute(sql(f"DELETE FROM {name}"))
             rows = sorted(tables[name].as_dicts(), key=lambda row: float(row["time" if "time" in row else "created"]))
             if rows:
                 connection.execute(metadata.tables[name].insert(), rows)

@@ -86,9 +86,9 @@ def update_seal(connection: Connection, table: str, added: Sequence[Any], remove
 
 def delete_rows(connection: Connection, table: str, where: str, values: Payload) -> None:
     """Delete rows of a sealed table; the caller holds a lock on their annotator."""
-    gone = connection.execute(sql(f"SELECT * FROM {table} WHERE {where}"), values).mappings().all()  # noqa: S608
+    gone = connection.execute(sql(f"SELECT * FROM {table} WHERE {where}"), values).mappings().all()
     update_seal(connection, table, (), gone)
-    connection.execute(sql(f"DELETE FROM {table} WHERE {where}"), values)  # noqa: S608
+    connection.execute(sql(f"DELETE FROM {table} WHERE {where}"), values)
 
 
 def set_meta(connection: Connection, key: str, value: str) -> None:
