@@ -98,7 +98,7 @@ def test_methods_that_nobody_can_mean(past, typed, error, message):
 @pytest.mark.parametrize(
     ("typed", "error", "message"),
     [
-        ("metric_var", OptionError, "choose a metric with --metric"),
+        ("metric_var", OptionError, "choose a metric with `metric`"),
         ("metric_var:metric=COMET", NameUnknownError, "unknown score 'COMET'"),
         ("pps:metrics=metricA|COMET", NameUnknownError, "unknown score 'COMET'"),
         ("pps:tua=1", NameUnknownError, "did you mean 'tau'"),

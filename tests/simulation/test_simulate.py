@@ -320,7 +320,7 @@ def test_eight_items_and_two_systems(campaign):
         ({"repeats": 0}, OptionError, "`repeats` is 0"),
         ({"unit": "docs"}, NameUnknownError, "`unit` is 'docs'"),
         ({"test": "t"}, NameUnknownError, "`test` is 't'"),
-        ({"level": 95}, OptionError, "level is 95"),
+        ({"level": 95}, OptionError, "`level` is 95"),
         ({"seed": -1}, OptionError, "`seed` is -1"),
         pytest.param(
             {"seed": np.random.default_rng(1)}, OptionError, "`seed` is Generator.*give a whole number", id="generator"
