@@ -18,14 +18,13 @@ from aliquot.core.conventions import source_lengths
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
-from aliquot.sampling.cost_line import FITTED, fit_cost_line, fit_item_costs
+from aliquot.sampling.cost_line import BREAK_MEDIANS, FITTED, fit_cost_line, fit_item_costs
 from aliquot.stats.arrays import FloatArray
 
 Unit = Literal["items", "judgments", "share", "hours", "money", "cost"]
 ESA = "esa_time"
 ESA_SECONDS_PER_WORD = 0.15
 ESA_SECONDS = 33.7
-_BREAK = 5.0  # recorded times above this many medians hold a break
 _HOUR = 3600.0
 _WRITTEN = re.compile(r"(?P<before>[^\d.\s+-]*)\s*(?P<number>[\d.]+(?:e\+?\d+)?)\s*(?P<after>\S*)", re.IGNORECASE)
 _UNITS: dict[str, Unit] = {
@@ -349,4 +348,4 @@ def mean_judgment_seconds(judgments: Judgments | None) -> float | None:
     seconds = seconds[seconds > 0]
     if not len(seconds):
         return None
-    return float(np.minimum(seconds, _BREAK * np.median(seconds)).mean())
+    return float(np.minimum(seconds, BREAK_MEDIANS * np.median(seconds)).mean())

@@ -17,7 +17,7 @@ from aliquot.errors import AliquotWarning, DataError
 from aliquot.stats.arrays import FloatArray
 
 FITTED = "fitted"
-_BREAK = 5.0  # recorded times above this many medians hold a break, and count as so many
+BREAK_MEDIANS = 5.0  # recorded times are cut at this many medians: breaks are inside
 _MIN_TIMES = 10
 
 
@@ -53,7 +53,7 @@ def fit_cost_line(evalset: EvalSet) -> CostLine:
             f"{evalset.name}: {len(seconds)} judgments have a time and a source; a cost line needs at least "
             f"{_MIN_TIMES}, with sources of several lengths; use esa_time or an item column, or judgments with times"
         )
-    slope, intercept = np.polyfit(lengths, np.minimum(seconds, _BREAK * np.median(seconds)), 1)
+    slope, intercept = np.polyfit(lengths, np.minimum(seconds, BREAK_MEDIANS * np.median(seconds)), 1)
     if slope < 0 or intercept <= 0:
         warnings.warn(
             f"{evalset.name}: recorded times do not grow with the length of sources as a cost can ({intercept:.3g} s + "
@@ -61,7 +61,7 @@ def fit_cost_line(evalset: EvalSet) -> CostLine:
             AliquotWarning,
             2,
         )
-        slope, intercept = 0.0, float(np.minimum(seconds, _BREAK * np.median(seconds)).mean())
+        slope, intercept = 0.0, float(np.minimum(seconds, BREAK_MEDIANS * np.median(seconds)).mean())
     return CostLine(float(intercept), float(slope), len(seconds))
 
 

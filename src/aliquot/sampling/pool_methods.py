@@ -25,6 +25,7 @@ from aliquot.core.evalset import Derived, EvalSet
 from aliquot.core.registry import Spec, bind_parameters, parse_spec, parse_value, read_parameters
 from aliquot.errors import OptionError
 from aliquot.io.files import read_bytes
+from aliquot.sampling.budgets import ESA
 from aliquot.sampling.methods import DEFAULT_DESIGN, Method, Subset, find_method
 from aliquot.sampling.source_model import SourceModel
 from aliquot.sampling.sources import find_predictor, import_function, require_trusted_encoder
@@ -33,7 +34,6 @@ from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.validation import one_of
 
 LENGTH, PREDICTED, BINS, BALANCE = "source length", "predicted utility", "bins of the pool", "balance of the pool"
-ESA_TIME = "esa_time"
 _DOCUMENT = "document of the pool"
 _UTILITIES = ("source", "source_length")
 _RUNS = ("documents", "snippets_fixed", "snippets_budgeted")
@@ -127,7 +127,7 @@ class PassRequest:
     def needs_source(self) -> bool:
         """Whether the first pass reads texts."""
         by_text = self.value_kind not in (None, "column")
-        return bool(by_text or self.length or self.dedup or self.vectors or self.cost == ESA_TIME)
+        return bool(by_text or self.length or self.dedup or self.vectors or self.cost == ESA)
 
 
 @dataclass(frozen=True)

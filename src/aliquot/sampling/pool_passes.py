@@ -27,8 +27,8 @@ from aliquot.core.parallel import run_tasks
 from aliquot.errors import DataError, FormatError, OptionError
 from aliquot.io.journal import Journal, build_journal_error, journal_path, open_journal
 from aliquot.io.writing import is_stream
-from aliquot.sampling.budgets import check_costs, esa_seconds
-from aliquot.sampling.pool_methods import ESA_TIME, PassRequest, Value
+from aliquot.sampling.budgets import ESA, check_costs, esa_seconds
+from aliquot.sampling.pool_methods import PassRequest, Value
 from aliquot.sampling.pool_reading import Partition, Pool, read_items, read_partition
 from aliquot.sampling.source_model import SourceModel
 from aliquot.sampling.sources import call_predictor
@@ -55,7 +55,7 @@ def measure_partition(partition: Partition, pool: Pool, request: PassRequest) ->
     names = [name for name, needs in needed.items() if needs]
     if request.value is not None and request.value.kind == "column":
         names.append(request.value.name)
-    if request.cost not in (None, ESA_TIME):
+    if request.cost not in (None, ESA):
         names.append(str(request.cost))
     hints = _HINTS if request.value_kind == "model" else ()
     tables = read_partition(pool, partition, list(dict.fromkeys(names)), request.groups, hints)
@@ -72,11 +72,11 @@ def _measure_table(table: pl.DataFrame, partition: Partition, request: PassReque
     ids = table["id"]
     kind = _NUMBERS if ids.dtype.is_integer() or ids.null_count() == len(ids) else _NAMES
     arrays: Arrays = {"id": _hash_series(ids.cast(pl.String)), "kinds": np.array([kind], dtype=np.uint8)}
-    if request.length or request.cost == ESA_TIME or request.value_kind == "length":
+    if request.length or request.cost == ESA or request.value_kind == "length":
         arrays["length"] = source_lengths(EvalSet(items=table.select("source").with_row_index("id"), systems=()))
     if request.value is not None:
         arrays |= _measure_values(table, arrays, request.value, partition.path)
-    if request.cost == ESA_TIME:
+    if request.cost == ESA:
         arrays["cost"] = esa_seconds(arrays["length"])
     elif request.cost is not None:
         arrays["cost"] = check_costs(table[request.cost], ids, partition.path)
