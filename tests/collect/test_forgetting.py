@@ -335,7 +335,7 @@ def test_a_forgotten_worker_who_comes_again_is_somebody_new(make):
     campaign.pages.submit(who, unit["assignment"])
     alias = campaign.forget("link:Wendelin77")
     assert campaign.admission.join(visit, "a secret of one browser") != first
-    paid = [(row.annotator, row.worker, row.units) for row in payments_of(campaign)]
+    paid = [(row.annotator, row.worker, row.units) for row in payments_of(campaign).people]
     assert paid == [("ann", "ann", 0), (alias, alias, 1), ("link:Wendelin77", "Wendelin77", 0)]
     campaign.forget("link:Wendelin77")
     assert campaign.check().sound

@@ -304,7 +304,7 @@ def test_overview_status_and_payments_agree(make):
     act(campaign, "exclude", "bad")
     act(campaign, "rejudge", "bad")
     campaign.forget("gone")
-    now, status, paid = overview(campaign), campaign.status(), payments_of(campaign)
+    now, status, paid = overview(campaign), campaign.status(), payments_of(campaign).people
     assert (now.done, now.wanted, now.seconds) == (status.units_done, status.units_wanted, status.active_seconds)
     assert now.money == pytest.approx(sum(row.base for row in paid))
     assert {row.annotator: row.outcome for row in paid} == {

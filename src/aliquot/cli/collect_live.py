@@ -58,18 +58,18 @@ def payments(
 
     Example: aliquot collect payments campaign.db -o payments.csv
     """
-    import polars as pl
-
     from aliquot.collect.organiser import payments_of
     from aliquot.io.formats import tables
 
     common.require_writable(output)
     with open_campaign(campaign) as opened:
-        rows = payments_of(opened)
-        tables.write(pl.DataFrame([vars(row) for row in rows]), output)
-    total = sum(row.base + row.bonus for row in rows)
-    currency = rows[0].currency if rows else ""
-    render.make_console().print(f"wrote {output}: {len(rows)} people, {total:.2f} {currency}", markup=False)
+        result = payments_of(opened)
+        tables.write(result.to_frame(), output)
+    console = render.make_console()
+    if str(output) != "-":
+        render.print_result(result, console)
+    summary = f"{len(result.people)} people, {result.total:.2f} {result.currency}"
+    console.print(f"wrote {output}: {summary}", markup=False)
 
 
 def forget(

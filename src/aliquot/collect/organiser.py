@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+import polars as pl
 
 from aliquot.annotation.ballots import table_preferences
 from aliquot.annotation.choice_tables import detect_table_kind
@@ -31,7 +32,8 @@ from aliquot.collect.snapshot import Snapshot, describe_snapshot, take_snapshot
 from aliquot.collect.statements import decode, sql
 from aliquot.collect.status import status_of
 from aliquot.core.judgments import Judgments
-from aliquot.core.result import to_plain
+from aliquot.core.result import Result, frame_of, to_plain
+from aliquot.core.view import Column, View
 from aliquot.errors import AliquotError, DataError
 from aliquot.io.formats.campaign import read_choices, read_table
 
@@ -159,7 +161,37 @@ def _clean_judgments(campaign: Campaign, judgments: Judgments) -> Judgments:
     return clean(judgments, steps=steps).judgments if steps and len(judgments) else judgments
 
 
-def payments_of(campaign: Campaign) -> list[crowd.WorkerPayment]:
+@dataclass(frozen=True)
+class Payments(Result):
+    """What the annotators of a campaign are paid."""
+
+    people: tuple[crowd.WorkerPayment, ...]
+    currency: str
+
+    @property
+    def total(self) -> float:
+        """Base and bonus of all."""
+        return sum(row.base + row.bonus for row in self.people)
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per annotator."""
+        return frame_of(self.people, crowd.WorkerPayment)
+
+    def views(self) -> Sequence[View]:
+        """Return a row for each annotator."""
+        columns = [
+            Column("annotator", kind="name"),
+            Column("units", kind="count"),
+            Column("hours", lambda row: row.seconds / 3600, places=1, rank=3),
+            Column("base", places=2),
+            Column("bonus", places=2),
+            Column("an hour", "hourly", places=2, rank=1),
+            Column("outcome", kind="text", rank=2),
+        ]
+        return [View("payments", self.people, columns, caption=f"in {self.currency}")]
+
+
+def payments_of(campaign: Campaign) -> Payments:
     """Return what each annotator is paid; the bonus requires an annotator card without warnings."""
     with campaign.store.read() as connection:
         people = connection.execute(
@@ -178,7 +210,8 @@ def payments_of(campaign: Campaign) -> list[crowd.WorkerPayment]:
         worker = person.name if extra.visit is None else extra.visit.worker
         work.append((person.name, worker, person.n_done, person.active_ms / 1000, outcome, passed))
     payment = campaign.protocol.payment
-    return crowd.compute_payments(work, per_unit=payment.per_unit, bonus=payment.bonus, currency=payment.currency)
+    rows = crowd.compute_payments(work, per_unit=payment.per_unit, bonus=payment.bonus, currency=payment.currency)
+    return Payments(tuple(rows), payment.currency)
 
 
 @dataclass(frozen=True)
