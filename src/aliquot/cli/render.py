@@ -11,12 +11,11 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from copy import copy
 from time import monotonic
 from typing import Any
 
 from rich.cells import cell_len, chop_cells
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -27,8 +26,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.segment import Segment
-from rich.style import StyleType
-from rich.table import Table
 from rich.text import Text
 
 from aliquot.cli import ALL_ROWS
@@ -348,51 +345,7 @@ def show_activity(what: str) -> Iterator[None]:
         yield
 
 
-class PlainTable(Table):
-    """A table whose cells are shown letter by letter: a system may well be called '[/b]'."""
-
-    whole = False  # whether all rows are shown, however many
-    priority: Sequence[float] | None = None  # of each row: the highest are shown where there are too many
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Give the table, or of a long one the rows that matter and how to see all."""
-        kept = _rows_that_matter(self.row_count, self.priority)
-        if kept is None or self.whole or ALL_ROWS:
-            yield from super().__rich_console__(console, options)
-        else:
-            yield from self._only(kept).__rich_console__(console, options)
-            which = f"the {len(kept)} that matter most" if self.priority is not None else f"{len(kept)}"
-            yield Text(f"{which} of {self.row_count} rows; --all-rows shows all", style="dim")
-
-    def _only(self, kept: Sequence[int]) -> Table:
-        """The table with these rows, and a row of dots where some are left out in between."""
-        part = copy(self)
-        part.whole, part.rows, part.columns = True, [], [column.copy() for column in self.columns]
-        before = -1
-        for at in [*kept, self.row_count]:
-            if at != before + 1:
-                if part.rows:
-                    part.rows[-1].end_section = False
-                part.add_row("⋮", *([""] * (len(self.columns) - 1)))
-            if at < self.row_count:
-                part.rows.append(copy(self.rows[at]))
-                for new, old in zip(part.columns, self.columns, strict=True):
-                    new._cells.append(old._cells[at])  # noqa: SLF001  (rich has no way to take rows)
-            before = at
-        return part
-
-    def add_row(self, *cells: RenderableType | None, style: StyleType | None = None, end_section: bool = False) -> None:
-        """Add a row; texts are not markup."""
-        plain = (Text(escape.terminal(cell)) if isinstance(cell, str) else cell for cell in cells)
-        super().add_row(*plain, style=style, end_section=end_section)
-
-    def add_column(self, header: RenderableType = "", *arguments: Any, **options: Any) -> None:
-        """Add a column; its name is not markup."""
-        plain = Text(escape.terminal(header)) if isinstance(header, str) else header
-        super().add_column(plain, *arguments, **options)
-
-
-MOST_ROWS = 40
+MAX_ROWS = 40
 _FIRST, _LAST = 20, 10
 """Rows of a longer table that are shown, of its begin and of its end."""
 
@@ -403,12 +356,12 @@ def _rows_that_matter(count: int, priority: Sequence[float] | None) -> list[int]
     >>> _rows_that_matter(40, None) is None, len(_rows_that_matter(41, None)), _rows_that_matter(50, range(50))[0]
     (True, 30, 20)
     """
-    if count <= MOST_ROWS:
+    if count <= MAX_ROWS:
         return None
     if priority is None:
         return [*range(_FIRST), *range(count - _LAST, count)]
-    known = [-math.inf if math.isnan(value) else value for value in priority]
-    return sorted(sorted(range(count), key=lambda at: -known[at])[: _FIRST + _LAST])
+    weights = [-math.inf if math.isnan(value) else value for value in priority]
+    return sorted(sorted(range(count), key=lambda row: -weights[row])[: _FIRST + _LAST])
 
 
 def print_verdict(text: str | None, console: Console) -> None:
@@ -423,32 +376,8 @@ def print_signature(text: str, console: Console) -> None:
     console.print(text, style="dim", markup=False, soft_wrap=True)
 
 
-def table(title: str | None = None, *, caption: str | None = None) -> PlainTable:
-    """An unboxed table with a rule under the header; names in it may hold anything."""
-    return PlainTable(
-        title=title and Text(escape.terminal(title, lines=True)),
-        caption=caption and Text(escape.terminal(caption, lines=True)),
-        box=None,
-        title_justify="left",
-        caption_justify="left",
-        header_style="bold",
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-        title_style="bold",
-    )
-
-
-def columns(of: Table, left: Sequence[str] = (), right: Sequence[str] = ()) -> Table:
-    """Add left-aligned, then right-aligned columns."""
-    for name in left:
-        of.add_column(name, overflow="fold")
-    for name in right:
-        of.add_column(name, justify="right", no_wrap=True)
-    return of
-
-
 def draw_bar(low: float, middle: float, high: float, scale: tuple[float, float], width: int = 24) -> Text:
-    """Draw an interval as text: dashes from low to high and a dot at the estimate."""
+    """Return an interval as text: dashes from low to high and a dot at the estimate."""
     start, end = scale
     span = (end - start) or 1.0
     cells = [" "] * width
@@ -458,8 +387,8 @@ def draw_bar(low: float, middle: float, high: float, scale: tuple[float, float],
 
     if any(math.isnan(value) for value in (low, middle, high)):
         return Text(" " * width)
-    for at in range(place(low), place(high) + 1):
-        cells[at] = "─"
+    for cell in range(place(low), place(high) + 1):
+        cells[cell] = "─"
     cells[place(middle)] = "●"
     return Text("".join(cells))
 
