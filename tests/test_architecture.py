@@ -99,3 +99,28 @@ def test_the_rule_can_fail(tmp_path):
     bad = tmp_path / "bad.py"
     bad.write_text("from aliquot.cli.main import run\n")
     assert imported_rooms(bad) == {"cli"}
+
+
+def test_a_class_name_has_one_meaning():
+    """No two modules define a class of the same name."""
+    places: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_the_library_speaks_python():
+    """Messages outside cli name parameters in backticks; the command line spells them as options."""
+    flag = re.compile(r"(?<![\w`-])--[a-z][a-z-]+")
+    lines = []
+    for path in MODULES:
+        if room(path) in ("cli", "compat") or path.name in ("demo.py", "examples.py"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Raise):
+                text = ast.unparse(node)
+                if flag.search(text) and "aliquot " not in text:
+                    lines.append(f"{path.relative_to(PACKAGE)}:{node.lineno} {flag.findall(text)}")
+    assert lines == []

@@ -168,7 +168,9 @@ def _add_items(campaign: Campaign, request: Request) -> str:
     if before is None:
         raise OptionError("all items are being judged already; there is none to add")
     if campaign.facts.assign == "fixed":
-        raise OptionError("every annotator has a fixed list; make a second campaign with `select --add-to` instead")
+        raise OptionError(
+            "every annotator has a fixed list; make a second campaign with `aliquot select --add-to` instead"
+        )
     later = select(campaign.data, add_to=before, budget=f"+{count}", seed=campaign.facts.seed)
     fresh = set(later.ids) - set(before.ids)
     if not fresh:

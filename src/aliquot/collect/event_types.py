@@ -33,7 +33,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(self).decode()
 
 
-class Action(Event, frozen=True, kw_only=True):
+class OrganiserEvent(Event, frozen=True, kw_only=True):
     """An event that the audit log shows: what the organiser did."""
 
     IS_AUDITED = True
@@ -197,7 +197,7 @@ class AnnotatorAdded(Event, frozen=True, kw_only=True):
     extra: dict[str, Any] | UnsetType | None = UNSET
 
 
-class AnnotatorChanged(Action, frozen=True, kw_only=True):
+class AnnotatorChanged(OrganiserEvent, frozen=True, kw_only=True):
     """A fact of an annotator changed; events of version 2 have one `state` instead of three facts."""
 
     KIND = "annotator_state"
@@ -258,7 +258,7 @@ class WorkerArrived(Event, frozen=True, kw_only=True):
     secret: MaybeText = UNSET
 
 
-class AnnotatorForgotten(Action, frozen=True, kw_only=True):
+class AnnotatorForgotten(OrganiserEvent, frozen=True, kw_only=True):
     """The data of a person were deleted; `alias` is the name that stays."""
 
     KIND = "forgotten"
@@ -269,28 +269,28 @@ class AnnotatorForgotten(Action, frozen=True, kw_only=True):
 # -- what the organiser did ----------------------------------------------------------------------------------------
 
 
-class StateChanged(Action, frozen=True, kw_only=True):
+class StateChanged(OrganiserEvent, frozen=True, kw_only=True):
     """The campaign was opened, paused or closed."""
 
     KIND = "campaign_state"
     state: Literal["open", "paused", "closed"]
 
 
-class JudgmentsWanted(Action, frozen=True, kw_only=True):
+class JudgmentsWanted(OrganiserEvent, frozen=True, kw_only=True):
     """How often each output is judged."""
 
     KIND = "wanted"
     wanted: int
 
 
-class WorkersLimited(Action, frozen=True, kw_only=True):
+class WorkersLimited(OrganiserEvent, frozen=True, kw_only=True):
     """How many workers shared links let in."""
 
     KIND = "workers"
     most: int
 
 
-class WorkRejudged(Action, frozen=True, kw_only=True):
+class WorkRejudged(OrganiserEvent, frozen=True, kw_only=True):
     """The finished units of an annotator get one judgment more."""
 
     KIND = "rejudge"
@@ -298,7 +298,7 @@ class WorkRejudged(Action, frozen=True, kw_only=True):
     id: str
 
 
-class UnitsReassigned(Action, frozen=True, kw_only=True):
+class UnitsReassigned(OrganiserEvent, frozen=True, kw_only=True):
     """The open units of an annotator went back to the queue."""
 
     KIND = "reassigned"
@@ -307,7 +307,7 @@ class UnitsReassigned(Action, frozen=True, kw_only=True):
     units: int
 
 
-class MessageSent(Action, frozen=True, kw_only=True):
+class MessageSent(OrganiserEvent, frozen=True, kw_only=True):
     """The organiser wrote to an annotator, or to everybody (no id)."""
 
     KIND = "message"
@@ -316,7 +316,7 @@ class MessageSent(Action, frozen=True, kw_only=True):
     text: str
 
 
-class ItemsAdded(Action, frozen=True, kw_only=True):
+class ItemsAdded(OrganiserEvent, frozen=True, kw_only=True):
     """More items are judged."""
 
     KIND = "topped_up"
@@ -324,21 +324,21 @@ class ItemsAdded(Action, frozen=True, kw_only=True):
     selected: int
 
 
-class SystemsAdded(Action, frozen=True, kw_only=True):
+class SystemsAdded(OrganiserEvent, frozen=True, kw_only=True):
     """More systems are judged."""
 
     KIND = "systems_added"
     systems: list[str]
 
 
-class GuidelinesChanged(Action, frozen=True, kw_only=True):
+class GuidelinesChanged(OrganiserEvent, frozen=True, kw_only=True):
     """The organiser wrote other guidelines."""
 
     KIND = "guidelines_changed"
     version: int
 
 
-class LinksRenewed(Action, frozen=True, kw_only=True):
+class LinksRenewed(OrganiserEvent, frozen=True, kw_only=True):
     """Annotators got new links, or the shared links were renewed."""
 
     KIND = "links_renewed"
