@@ -352,7 +352,7 @@ def _all_kinds(parent: type[Event]) -> list[type[Event]]:
     return [kind for child in parent.__subclasses__() for kind in (child, *_all_kinds(child))]
 
 
-EVENT_TYPES: dict[str, type[Event]] = {kind.KIND: kind for kind in _all_kinds(Event) if kind is not Action}
+EVENT_TYPES: dict[str, type[Event]] = {kind.KIND: kind for kind in _all_kinds(Event) if kind is not OrganiserEvent}
 """Kind -> its struct."""
 
 
