@@ -158,7 +158,7 @@ def synth(
     ],
     items: Annotated[int, typer.Option("--items", help="Number of items.")] = 400,
     systems: Annotated[int, typer.Option("--systems", help="Number of systems.")] = 8,
-    protocol: Annotated[Protocol, typer.Option("--protocol", help="How people judge.")] = "mqm",
+    protocol: Annotated[Protocol, options.rare_option("--protocol", help="How people judge.")] = "mqm",
     metrics: Annotated[
         str, options.rare_option("--metrics", metavar="NAME=R,...", help="Metrics and their correlation with people.")
     ] = _METRICS,
@@ -166,7 +166,7 @@ def synth(
         float, options.rare_option("--document-length", help="Mean items per document; 0 for none.")
     ] = 6.0,
     domains: Annotated[int, options.rare_option("--domains", help="Number of domains, 0 to 4.")] = 3,
-    annotators: Annotated[int, typer.Option("--annotators", help="Number of annotators; 0 for none.")] = 6,
+    annotators: Annotated[int, options.rare_option("--annotators", help="Number of annotators; 0 for none.")] = 6,
     judgments_per_output: Annotated[
         int, options.rare_option("--judgments-per-output", help="How many annotators judge each output.")
     ] = 1,

@@ -97,9 +97,10 @@ def run(
         ),
     ] = None,
     column: ColumnOptions = ColumnOptions(),  # noqa: B008  (frozen)
-    level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
+    level: Annotated[float, options.rare_option("--level", help="Coverage of the intervals.")] = 0.95,
     adjust: Annotated[
-        str | None, typer.Option("--adjust", help="Adjustment for many measures: holm (default), bh, sidak or none.")
+        str | None,
+        options.rare_option("--adjust", help="Adjustment for many measures: holm (default), bh, sidak or none."),
     ] = None,
     rule: Annotated[
         str | None, _pool("--rule", help="Drop a question if both fail: and (default), or either: or.")
