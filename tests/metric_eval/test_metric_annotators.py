@@ -209,8 +209,8 @@ def test_break_even_counts_single_judgments_where_there_are_some():
     assert (default.breakeven[0].unit, item.breakeven[0].unit) == ("judgment", "item")
     # A difference has the variance 2 (4 + 1) for judgments of one's own, 2 / 3 for items with three judgments each.
     assert default.breakeven[0].judgments / item.breakeven[0].judgments == pytest.approx(15, rel=0.35)
-    assert "single judgments per system" in default.verdict
-    assert "judged items (the same for all systems)" in item.verdict
+    assert "single judgments per system" in str(default.verdict)
+    assert "judged items (the same for all systems)" in str(item.verdict)
     assert any("break-even counts single judgments" in note for note in default.notes)
     assert "|unit:item|" in item.signature
 

@@ -156,9 +156,9 @@ def test_the_verdict_answers_the_question(data, report):
     assert best.metric in report.verdict
     assert f"{best.judgments:.0f} single judgments per system" in report.verdict or np.isinf(best.judgments)
     without = aliquot.metrics(data, parts=["correlations"])
-    assert without.verdict.startswith("The break-even was not computed")
+    assert without.verdict is None
     one = aliquot.metrics(data.keep(systems=data.systems[:1]), trials=10)
-    assert one.verdict.startswith("The break-even could not be computed")
+    assert str(one.verdict).startswith("The break-even could not be computed")
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ _UNIT_WORDS = {
 }
 
 
-def write_verdict(rows: Sequence[Worth], *, is_requested: bool = True) -> str:
+def write_verdict(rows: Sequence[Worth]) -> str:
     """Write whether a metric can replace people, from its break-even: one or two sentences for each human score.
 
     >>> nan = float("nan")
@@ -201,10 +201,10 @@ def write_verdict(rows: Sequence[Worth], *, is_requested: bool = True) -> str:
         if not math.isnan(row.judgments):
             by_human.setdefault(row.human, []).append(row)
     if not by_human:
-        why = (
-            "could not be computed (see the notes)" if is_requested else "was not computed (add breakeven to the parts)"
+        return (
+            "The break-even could not be computed (see the notes), so nothing is said about how many judgments a "
+            "metric is worth."
         )
-        return f"The break-even {why}, so nothing is said about how many judgments a metric is worth."
     texts = [_write_verdict_of_score(worths) for worths in by_human.values()]
     if len(texts) > 1:
         texts = [f"Against '{human}': {text}" for human, text in zip(by_human, texts, strict=True)]

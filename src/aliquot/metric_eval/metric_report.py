@@ -90,9 +90,9 @@ class MetricReport(Result):
         return f"MetricReport({len(self.metrics)} metrics against {', '.join(self.humans)}; {', '.join(self.parts)})"
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> str | None:
         """Return whether a metric can replace people, in one or two sentences for each human score."""
-        return write_verdict(self.breakeven, is_requested="breakeven" in self.parts)
+        return write_verdict(self.breakeven) if "breakeven" in self.parts else None
 
     def rows(self, table: str) -> tuple[Any, ...]:
         """Return the rows of a table, by name."""

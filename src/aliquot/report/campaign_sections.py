@@ -359,7 +359,7 @@ def assess_metrics(findings: Findings) -> Section | None:
     if report is None or data is None or findings.human is None or not report.metrics:
         return None
     unit = "judged items" if report.breakeven and report.breakeven[0].unit == "item" else "judgments"
-    says = f"{report.verdict} {findings.scope.get('metrics', '')}".strip()
+    says = f"{report.verdict or ''} {findings.scope.get('metrics', '')}".strip()
     blocks: list[Block] = [
         _metrics_view(_list_metrics(report, data, findings.human), unit),
         Remark(
