@@ -46,7 +46,7 @@ def test_a_fault_of_ours_is_one_line(capsys, monkeypatch, error, own_faults):
         raise error
 
     monkeypatch.setattr(main, "_own_fault", own_faults)
-    monkeypatch.setattr(main, "_real", lambda _: broken)
+    monkeypatch.setattr(main, "_load_verb", lambda _: broken)
     code = main.run(["methods"])
     said = capsys.readouterr()
     assert (code, said.out) == (1, "")
@@ -62,7 +62,7 @@ def test_memory_that_is_not_there_is_no_fault_of_ours(capsys, monkeypatch):
     def broken() -> None:
         raise MemoryError
 
-    monkeypatch.setattr(main, "_real", lambda _: broken)
+    monkeypatch.setattr(main, "_load_verb", lambda _: broken)
     assert main.run(["methods"]) == 1
     assert "not enough memory" in capsys.readouterr().err
 
@@ -72,7 +72,7 @@ def test_an_error_of_the_system_names_the_file_or_what_was_done(capsys, monkeypa
     def broken() -> None:
         raise FileNotFoundError(2, "No such file or directory", name)
 
-    monkeypatch.setattr(main, "_real", lambda _: broken)
+    monkeypatch.setattr(main, "_load_verb", lambda _: broken)
     assert main.run(["methods"]) == 1
     said = capsys.readouterr().err
     assert said.startswith("error: some.part: No such" if name else "error: aliquot methods: No such file or directory")
