@@ -1,7 +1,7 @@
 """What holds for every test: names that two processes spell alike, which tests are slow, and which need a program
 outside Python.
 
-`slow.txt` names the test functions that take, with all their cases, more than `SLOW` seconds of processor time;
+`slow.txt` names the test functions that take, with all their cases, more than `SLOW` seconds (see `_count_seconds`);
 `make test-fast` leaves them out. The list is measured (`make slow-list`): no test needs a mark of its own, and a new
 one counts as fast until it is measured.
 """
@@ -15,6 +15,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
+from time import monotonic
 from typing import Any, NoReturn
 
 import pytest
@@ -59,11 +60,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    before = _processor_time()
+    before = _count_seconds()
     result = yield
     measured = item.config.stash.get(_MEASURED, None)
     if measured is not None:
-        measured[item.path, _function(item)] += _processor_time() - before
+        seconds = [after - start for after, start in zip(_count_seconds(), before, strict=True)]
+        measured[item.path, _function(item)] += max(seconds)
     return result
 
 
@@ -92,10 +94,13 @@ def _function(item: pytest.Item) -> str:
     return getattr(item, "originalname", None) or item.name
 
 
-def _processor_time() -> float:
-    """Seconds of this process and of its children that have ended: a busy machine makes no test slow."""
+def _count_seconds() -> tuple[float, float]:
+    """Return processor seconds of this process and of its ended children, and half of the seconds that passed.
+
+    A busy machine makes no test slow; one that waits, for a browser or a server, is.
+    """
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in usage)
+    return sum(each.ru_utime + each.ru_stime for each in usage), monotonic() / 2
 
 
 # -- programs outside Python ---------------------------------------------------------------------------------------
