@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pwd
 import random
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 import uuid
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -205,14 +207,17 @@ def postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture
-def postgres_url(postgres: Postgres) -> str:
+def postgres_url(postgres: Postgres) -> Iterator[str]:
     """An empty database on it."""
     import psycopg
 
     name = f"test_{uuid.uuid4().hex}"
     with psycopg.connect(postgres.url.replace("+psycopg", "") + "/postgres", autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
-    return f"{postgres.url}/{name}"
+    yield f"{postgres.url}/{name}"
+    with warnings.catch_warnings():  # connections of campaigns that a test left open must not warn in a later test
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
