@@ -95,6 +95,12 @@ VERBS = {
     "combine": ("data.jsonl",),
     "compare": ("data.jsonl", "--pairs"),
     "simulate": ("data.jsonl", "--repeats", "3", "--budgets", "20%", "--jobs", "1"),
+    "pool": ("data.jsonl", "--budget", "3", "-o", "pool.jsonl"),
+    "report": ("data.jsonl", "-o", "report.html"),
+    "methods": (),
+    "datasheet": ("new", "data.jsonl", "--force", "-o", "sheet.toml"),
+    "collect": ("protocols",),
+    "demo": ("examples",),
 }
 
 

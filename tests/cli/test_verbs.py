@@ -469,3 +469,8 @@ def test_demo_elsewhere_and_the_same_for_the_same_seed(aliquot, demo, tmp_path, 
     for name in ("campaign.jsonl", "judgments.csv", "selection.jsonl"):
         first, second = demo.place / "aliquot-demo" / name, tmp_path / "other-places" / name
         assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_misspelt_subcommand_is_named(capsys):
+    assert run(["demo", "synht", "-o", "x.jsonl"]) == 2
+    assert "Did you mean 'synth'" in capsys.readouterr().err

@@ -102,9 +102,13 @@ class VerbGroup(TyperGroup):
         """Insert the default subcommand where the first argument names none."""
         if DEFAULT not in self.commands:
             args = ["--help"] if args[:1] in ([], ["--help-all"]) else args
-        elif not args or args[0] not in self.commands:
+        elif not args or (args[0] not in self.commands and (args[0].startswith("-") or self._takes_argument())):
             args = [DEFAULT, *args]
         return super().parse_args(ctx, args)
+
+    def _takes_argument(self) -> bool:
+        """Return whether the default subcommand takes more than options; if not, other words are misspelt names."""
+        return any(parameter.param_type_name == "argument" for parameter in self.commands[DEFAULT].params)
 
 
 def add_verb(app: typer.Typer, verb: typer.Typer, name: str, **settings: Any) -> None:
