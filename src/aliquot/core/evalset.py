@@ -56,6 +56,7 @@ class EvalSet(Shown):
         name: where the data came from, for tables and messages.
         averaged: the scores that `aggregate` made of these judgments -> the criterion averaged, None for all. Scores
             that came with a file are not listed, even if they are means of its judgments.
+        usage: name -> N x M array of what an output took and not how good it is: cost, seconds, tokens.
 
     >>> import aliquot
     >>> data = aliquot.synthetic(items=20, systems=3, seed=1)
@@ -74,6 +75,7 @@ class EvalSet(Shown):
     flipped: frozenset[str] = frozenset()
     name: str = "data"
     averaged: Mapping[str, str | None] = field(default_factory=dict)
+    usage: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__  # the one place where a frozen instance is filled
@@ -84,6 +86,8 @@ class EvalSet(Shown):
         shape = (self.items.height, len(self.systems))
         scores = {str(name): freeze_scores(name, values, shape) for name, values in self.scores.items()}
         set_field(self, "scores", MappingProxyType(scores))
+        usage = {str(name): freeze_scores(name, values, shape) for name, values in self.usage.items()}
+        set_field(self, "usage", MappingProxyType(usage))
         set_field(self, "outputs", validate_outputs(self.outputs, self.systems, shape[0]))
         set_field(self, "judgments", validate_judgments(self.judgments, self.items["id"], self.cell_index))
         set_field(self, "flipped", frozenset(self.flipped) & scores.keys())
@@ -343,7 +347,7 @@ class EvalSet(Shown):
         return [column.to_list() for column in [*columns, *outputs]]
 
     def __eq__(self, other: object) -> bool:
-        """Equal in content: items, systems, outputs, scores, judgments; not in `name`, `human` or `flipped`."""
+        """Equal in content: items, systems, outputs, scores, usage, judgments; not in `name`, `human` or `flipped`."""
         if not isinstance(other, EvalSet):
             return NotImplemented
         return (
@@ -351,6 +355,8 @@ class EvalSet(Shown):
             and self.scores.keys() == other.scores.keys()
             and tables_equal(self.items, other.items)
             and all(np.array_equal(self.scores[k], other.scores[k], equal_nan=True) for k in self.scores)
+            and self.usage.keys() == other.usage.keys()
+            and all(np.array_equal(self.usage[k], other.usage[k], equal_nan=True) for k in self.usage)
             and tables_equal(self.outputs, other.outputs)
             and self.judgments == other.judgments
         )
@@ -369,6 +375,7 @@ class EvalSet(Shown):
             self.flipped,
             self.name,
             dict(self.averaged),
+            dict(self.usage),
         )
 
     def __len__(self) -> int:
@@ -427,6 +434,7 @@ def take_rows(evalset: EvalSet, rows: IntArray) -> EvalSet:
     parts: dict[str, Any] = {
         "items": items,
         "scores": {name: values[rows] for name, values in evalset.scores.items()},
+        "usage": {name: values[rows] for name, values in evalset.usage.items()},
         "outputs": None if evalset.outputs is None else evalset.outputs[rows],
         "judgments": None if evalset.judgments is None else evalset.judgments.keep(items=items["id"].to_list()),
     }
@@ -441,17 +449,20 @@ def take_systems(evalset: EvalSet, systems: list[str]) -> EvalSet:
     columns = [column_of[system] for system in systems]
     outputs = None if evalset.outputs is None or not systems else evalset.outputs.select(systems)
     judgments = None if evalset.judgments is None else evalset.judgments.keep(systems=systems)
-    scores = {name: np.ascontiguousarray(values[:, columns]) for name, values in evalset.scores.items()}
-    parts: dict[str, Any] = {"scores": scores, "judgments": judgments}
+    parts: dict[str, Any] = {
+        name: {key: np.ascontiguousarray(values[:, columns]) for key, values in arrays.items()}
+        for name, arrays in (("scores", evalset.scores), ("usage", evalset.usage))
+    }
+    parts["judgments"] = judgments
     return _replace_unchecked(evalset, systems=tuple(systems), outputs=outputs, **_freeze_parts(parts))
 
 
 def _freeze_parts(parts: dict[str, Any]) -> dict[str, Any]:
     """Return parts of a set as a set holds them: read-only arrays, no empty judgments."""
-    for values in parts["scores"].values():
+    arrays = {name: MappingProxyType(parts[name]) for name in ("scores", "usage")}
+    for values in (*arrays["scores"].values(), *arrays["usage"].values()):
         values.setflags(write=False)
-    judgments = parts["judgments"]
-    return {**parts, "scores": MappingProxyType(parts["scores"]), "judgments": judgments or None}
+    return {**parts, **arrays, "judgments": parts["judgments"] or None}
 
 
 def _replace_unchecked(evalset: EvalSet, **parts: Any) -> EvalSet:

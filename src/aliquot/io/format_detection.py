@@ -10,7 +10,7 @@ import msgspec
 
 from aliquot.errors import FormatError
 from aliquot.io.files import decode_text, first_character, refuse_utf16
-from aliquot.io.formats import annotation_tools, appraise, campaign_database, mqm, parquet, pearmut, summeval
+from aliquot.io.formats import annotation_tools, appraise, campaign_database, logs, mqm, parquet, pearmut, summeval
 from aliquot.io.formats.table_files import PARQUET_MAGIC, ZIP_MAGIC, is_table_record
 from aliquot.io.parquet_seal import PARQUET_ERRORS, silence_panics
 
@@ -32,7 +32,7 @@ def detect_format(raw: bytes, path: Path | str = "data") -> str:
     refuse_utf16(raw, path)
     start = first_character(raw)
     if start in (b"[", b"{"):
-        return _detect_json_format(_decode_first_object(raw))
+        return logs.detect_tool(logs.decode_leading_fields(raw)) or _detect_json_format(_decode_first_object(raw))
     header = decode_text(raw[: raw.find(b"\n") if b"\n" in raw else len(raw)], path).strip("\r")
     if "\t" in header and mqm.looks_like(header.split("\t")):
         return "mqm"

@@ -24,6 +24,7 @@ from aliquot.io.formats import (
     campaign,
     campaign_database,
     items,
+    logs,
     mqm,
     mtme,
     parquet,
@@ -33,6 +34,7 @@ from aliquot.io.formats import (
     text_folder,
 )
 from aliquot.io.formats.answers import Key, apply_key, read_key
+from aliquot.io.formats.samples import LogFile
 from aliquot.io.formats.table_columns import Absent
 from aliquot.io.formats.table_files import (
     PARQUET_MAGIC,
@@ -213,6 +215,8 @@ def _read_source(path: Path | str, options: LoadOptions, key: Key | None) -> Eva
     if kind in ("pearmut", "appraise", *annotation_tools.TOOLS):
         reader = {"pearmut": pearmut.read, "appraise": appraise.read}.get(kind, annotation_tools.read)
         return reader(raw, path, key, options.mqm_weights)
+    if kind in logs.READERS:
+        return logs.read(kind, [LogFile(path, raw)], path)
     if key is not None:
         raise invalid("key", str(options.key), f"{path} names its items and systems ({kind}): leave it out")
     if raw.startswith(PARQUET_MAGIC):
@@ -237,17 +241,40 @@ def _apply_key(table: pl.DataFrame, where: str, key: Key | None) -> pl.DataFrame
 
 
 def _read_folder(path: Path, options: LoadOptions) -> EvalSet:
-    if options.format not in (None, "mtme", "texts"):
+    if options.format not in (None, "mtme", "texts", *logs.READERS):
         raise FormatError(f"{path}: is a folder where a file is meant; name a file inside it")
     if options.format != "texts" and mtme.looks_like(path):
         return mtme.read(path, options.pair)
     if text_folder.looks_like(path):
         return text_folder.read(path)
+    if (files := _find_log_files(path, options.format)) is not None:
+        return logs.read(*files, path)
     inside = sorted(entry.name for entry in path.iterdir())
     raise FormatError(
         f"{path}: is a folder where a file is meant; name one of {quoted(inside, 5) or 'its files (it is empty)'}, or "
-        "a folder of mt-metrics-eval v2 (with sources/ and system-outputs/), or of texts (SYSTEM.txt, source.txt)"
+        "a folder of mt-metrics-eval v2 (with sources/ and system-outputs/), of texts (SYSTEM.txt, source.txt), or of "
+        f"logs ({', '.join(logs.READERS)})"
     )
+
+
+def _find_log_files(folder: Path, kind: str | None) -> tuple[str, list[LogFile]] | None:
+    """Return the tool and the files of a folder of logs; None if it holds none."""
+    by_tool: dict[str, list[LogFile]] = {}
+    for path in logs.list_files(folder):
+        try:
+            tool = detect_format(read_bytes(path), path)
+        except FormatError:
+            continue
+        if tool in logs.READERS:
+            by_tool.setdefault(tool, []).append(LogFile(path))
+    if kind is not None:
+        by_tool = {kind: by_tool.get(kind, [])}
+    if len(by_tool) > 1:
+        counts = ", ".join(f"{tool} {len(files)}" for tool, files in by_tool.items())
+        raise FormatError(
+            f"{folder}: holds logs of several tools ({counts}); choose one, e.g. `format={next(iter(by_tool))}`"
+        )
+    return next(iter(by_tool.items()), None)
 
 
 def _read_parquet(raw: bytes, path: Path | str, options: LoadOptions) -> EvalSet:

@@ -24,7 +24,9 @@ COLUMN_OF_FIELD: Mapping[str, str] = MappingProxyType(
 )
 FIELD_OF_COLUMN: Mapping[str, str] = MappingProxyType({column: field for field, column in COLUMN_OF_FIELD.items()})
 
-NESTED = ("tgt", "scores", "judgments")
+USAGE = "usage"
+"""Field of costs, seconds and tokens, by system and name."""
+NESTED = ("tgt", "scores", "judgments", USAGE)
 META = "aliquot"
 """Field of the first line with metadata of the set: flipped scores and the human score's name."""
 

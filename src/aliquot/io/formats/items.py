@@ -7,7 +7,7 @@ to explain what is wrong with it (`item_errors`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,8 +29,9 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import FormatError
 from aliquot.io.files import count_keys, decode_text, first_character, require_unique_keys
-from aliquot.io.formats.item_fields import META, NESTED, build_line_error, column_name, field_name
+from aliquot.io.formats.item_fields import META, NESTED, USAGE, build_line_error, column_name, field_name
 from aliquot.io.writing import write_bytes
+from aliquot.stats.arrays import FloatArray
 
 Fields = dict[str, msgspec.Raw]
 
@@ -79,7 +80,7 @@ def read(raw: bytes, path: Path | str, *, sources_only: bool = False) -> EvalSet
     except UnicodeDecodeError:
         decode_text(raw, path)  # raises with the line
         raise
-    keys = reader.keys + reader.scores.added
+    keys = reader.keys + reader.scores.added + reader.usage.added
     require_unique_keys(raw, keys, ((f"{path} {where}", line) for where, _, line in _iterate_items(raw, path)))
     return reader.build_evalset(sources_only=sources_only)
 
@@ -120,7 +121,7 @@ class _ItemReader:
         self.columns: dict[str, list[Any]] = {}
         self.ids: list[int | str] = []
         self.rows: dict[str, int] = {}
-        self.scores = ScoreCells()
+        self.scores, self.usage = ScoreCells(), ScoreCells()
         self.texts = TextCells()
         self.judgments: list[dict[str, Any]] = []
         self.judged_rows: list[int] = []
@@ -139,6 +140,8 @@ class _ItemReader:
         self.scores.add(row, scores or {})
         self.texts.add(row, texts or {})
         self.keys += len(fields) + len(texts or ()) + len(scores or ())  # scores count those inside
+        if USAGE in fields:
+            self._add_usage(row, fields[USAGE])
         if judgments:
             flat = bytes(fields["judgments"]).count(b"{") == len(judgments)
             self.keys += sum(map(len, judgments)) if flat else count_keys(judgments)
@@ -166,6 +169,15 @@ class _ItemReader:
         self.ids.append(item)
         return item
 
+    def _add_usage(self, row: int, value: msgspec.Raw) -> None:
+        try:
+            usage = _SCORES.decode(value) or {}
+        except msgspec.ValidationError:  # a column of another tool, such as {"prompt_tokens": 12}
+            self._put_field(row, USAGE, value)
+            return
+        self.usage.add(row, usage)
+        self.keys += len(usage)
+
     def _put_field(self, row: int, field: str, value: msgspec.Raw) -> None:
         column = self.columns.setdefault(column_name(field), [])
         column.extend([None] * (row - len(column)))
@@ -176,7 +188,7 @@ class _ItemReader:
 
     def build_evalset(self, *, sources_only: bool) -> EvalSet:
         judged = [judgment["system"] for judgment in self.judgments]
-        systems = ordered_union([self.texts.columns, self.scores.systems, judged])
+        systems = ordered_union([self.texts.columns, self.scores.systems, judged, self.usage.systems])
         self._check_systems(systems, sources_only=sources_only)
         n = len(self.ids)
         for column in self.columns.values():
@@ -197,6 +209,7 @@ class _ItemReader:
             items=items,
             systems=tuple(systems),
             scores=self.scores.to_arrays(n, systems),
+            usage=self.usage.to_arrays(n, systems),
             outputs=self.texts.to_frame(n, systems),
             judgments=_build_judgments(self.judgments, items["id"].gather(self.judged_rows)),
             human=meta.human,
@@ -269,7 +282,7 @@ def iterate_records(evalset: EvalSet) -> Iterator[dict[str, Any]]:
     columns = {column: decode_column(evalset.items[column]) for column in evalset.items.columns}
     judgments = _group_judgments(evalset)
     meta = _build_meta(evalset)
-    cells = _iterate_cells(evalset)
+    cells, usage = _iterate_cells(evalset), _iterate_numbers(evalset, evalset.usage)
     for row in range(evalset.n_items):
         record: dict[str, Any] = {}
         for column, values in columns.items():
@@ -281,6 +294,8 @@ def iterate_records(evalset: EvalSet) -> Iterator[dict[str, Any]]:
         record["tgt"], record["scores"] = next(cells)
         if evalset.outputs is None:
             del record["tgt"]
+        if evalset.usage:
+            record[USAGE] = next(usage)
         if judgments is not None:
             record["judgments"] = judgments.get(columns["id"][row], [])
         yield record
@@ -295,24 +310,28 @@ def _build_meta(evalset: EvalSet) -> _SetMetadata | None:
 
 def _iterate_cells(evalset: EvalSet) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Yield each item's texts and scores; absent texts are null only where nothing else names the system."""
-    names = list(evalset.scores)
-    stacked = np.stack([evalset.scores[name] for name in names], axis=2) if names else None
     texts = [evalset.outputs[s].to_list() for s in evalset.systems] if evalset.outputs is not None else None
-    for row in range(evalset.n_items):
-        scores: dict[str, Any] = {}
-        for column, system in enumerate(evalset.systems):
-            values = stacked[row, column].tolist() if stacked is not None else []
-            present = {name: value for name, value in zip(names, values, strict=True) if not math.isnan(value)}
-            if row == 0:  # the first line names every score, so that a score without any value survives
-                present = dict.fromkeys(names) | present
-            if present or row == 0 or texts is None:
-                scores[system] = present
+    for row, numbers in enumerate(_iterate_numbers(evalset, evalset.scores)):
+        scores = {s: present for s, present in numbers.items() if present or row == 0 or texts is None}
         out = {}
         if texts is not None:
             out = {s: texts[c][row] for c, s in enumerate(evalset.systems) if texts[c][row] is not None or row == 0}
             if not out and not scores:
                 out = dict.fromkeys(evalset.systems)
         yield out, scores
+
+
+def _iterate_numbers(evalset: EvalSet, arrays: Mapping[str, FloatArray]) -> Iterator[dict[str, dict[str, Any]]]:
+    """Yield {system: {name: number}} of each item; the first names every array, so that an empty one survives."""
+    names = list(arrays)
+    stacked = np.stack([arrays[name] for name in names], axis=2) if names else None
+    for row in range(evalset.n_items):
+        cells = [[] for _ in evalset.systems] if stacked is None else stacked[row].tolist()
+        yield {
+            system: (dict.fromkeys(names) if row == 0 else {})
+            | {name: value for name, value in zip(names, values, strict=True) if not math.isnan(value)}
+            for system, values in zip(evalset.systems, cells, strict=True)
+        }
 
 
 def _group_judgments(evalset: EvalSet) -> dict[int | str, list[dict[str, Any]]] | None:

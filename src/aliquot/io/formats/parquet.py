@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,7 @@ from aliquot.core.columns import cast_column
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import FormatError
-from aliquot.io.formats.item_fields import META, NESTED, column_name, field_name
+from aliquot.io.formats.item_fields import META, NESTED, USAGE, column_name, field_name
 from aliquot.io.writing import write_parquet
 from aliquot.stats.arrays import FloatArray
 
@@ -31,14 +32,17 @@ def read(raw: bytes, path: Path | str) -> EvalSet:
     meta = msgspec.json.decode(pl.read_parquet_metadata(raw).get(META, "{}"))
     _validate_schema(table.schema, path)
     outputs = table["tgt"].struct.unnest() if "tgt" in table.columns else None
-    scores = _read_score_columns(table["scores"], path) if "scores" in table.columns else {}
-    systems = tuple(meta.get("systems") or dict.fromkeys([*_list_fields(table, "tgt"), *_list_fields(table, "scores")]))
-    plain = [name for name in table.columns if name not in NESTED]
+    nested = [name for name in NESTED if name in table.columns and (name != USAGE or _is_usage(table[name]))]
+    scores, usage = (_read_number_columns(table[name], path) if name in nested else {} for name in ("scores", USAGE))
+    named = [system for field in nested for system in _list_fields(table, field)]
+    systems = tuple(meta.get("systems") or dict.fromkeys(named))
+    plain = [name for name in table.columns if name not in nested]
     missing = [pl.lit(None, dtype=pl.String).alias(name) for name in systems if name not in _list_fields(table, "tgt")]
     return EvalSet(
         items=table.select(pl.col(name).alias(column_name(name)) for name in plain),
         systems=systems,
         scores={name: _place_columns(cells, systems, table.height) for name, cells in scores.items()},
+        usage={name: _place_columns(cells, systems, table.height) for name, cells in usage.items()},
         outputs=None if outputs is None else outputs.with_columns(missing),
         judgments=_read_judgments(table),
         human=meta.get("human"),
@@ -58,22 +62,29 @@ def _validate_schema(schema: pl.Schema, path: Path | str) -> None:
             raise FormatError(f"{path}: the column '{name}' holds {schema[name]}; expected {expected} in each row")
 
 
+def _is_usage(cells: pl.Series) -> bool:
+    """Return whether a column named `usage` holds numbers for each system; other tools have columns of that name."""
+    return isinstance(cells.dtype, pl.Struct) and all(isinstance(each.dtype, pl.Struct) for each in cells.dtype.fields)
+
+
 def _list_fields(table: pl.DataFrame, column: str) -> list[str]:
     dtype = table.schema.get(column)
     return [field.name for field in dtype.fields] if isinstance(dtype, pl.Struct) else []
 
 
-def _read_score_columns(cells: pl.Series, path: Path | str) -> dict[str, dict[str, FloatArray]]:
-    """Return score -> system -> values, in the order of first appearance."""
-    by_score: dict[str, dict[str, FloatArray]] = {}
+def _read_number_columns(cells: pl.Series, path: Path | str) -> dict[str, dict[str, FloatArray]]:
+    """Return name -> system -> values, in the order of first appearance."""
+    by_name: dict[str, dict[str, FloatArray]] = {}
     for system in cells.struct.fields:
         of_system = cells.struct.field(system)
         if not isinstance(of_system.dtype, pl.Struct):
-            raise FormatError(f"{path}: scores.{system} holds {of_system.dtype}; expected a number for each metric")
+            raise FormatError(
+                f"{path}: {cells.name}.{system} holds {of_system.dtype}; expected a number for each metric"
+            )
         for name in of_system.struct.fields:
-            values = cast_column(of_system.struct.field(name), pl.Float64(), f"scores.{system}.{name}")
-            by_score.setdefault(name, {})[system] = values.to_numpy()
-    return by_score
+            values = cast_column(of_system.struct.field(name), pl.Float64(), f"{cells.name}.{system}.{name}")
+            by_name.setdefault(name, {})[system] = values.to_numpy()
+    return by_name
 
 
 def _place_columns(cells: dict[str, FloatArray], systems: tuple[str, ...], n: int) -> FloatArray:
@@ -96,8 +107,9 @@ def write(evalset: EvalSet, path: Path | str) -> None:
     columns = [evalset.items[name].alias(field_name(name)) for name in evalset.items.columns]
     if evalset.outputs is not None:
         columns.append(evalset.outputs.to_struct("tgt"))
-    if evalset.scores and evalset.systems:
-        columns.append(_nest_scores(evalset))
+    for field, arrays in (("scores", evalset.scores), (USAGE, evalset.usage)):
+        if arrays and evalset.systems:
+            columns.append(_nest_numbers(evalset.systems, arrays, field))
     table = pl.DataFrame(columns)
     if evalset.judgments is not None:
         grouped = _nest_judgments(evalset.judgments)
@@ -106,14 +118,14 @@ def write(evalset: EvalSet, path: Path | str) -> None:
     write_parquet(table, path, {META: msgspec.json.encode(meta).decode()})
 
 
-def _nest_scores(evalset: EvalSet) -> pl.Series:
+def _nest_numbers(systems: tuple[str, ...], arrays: Mapping[str, FloatArray], field: str) -> pl.Series:
     by_system = [
         pl.DataFrame(
-            [pl.Series(name, values[:, column], nan_to_null=True) for name, values in evalset.scores.items()]
+            [pl.Series(name, values[:, column], nan_to_null=True) for name, values in arrays.items()]
         ).to_struct(system)
-        for column, system in enumerate(evalset.systems)
+        for column, system in enumerate(systems)
     ]
-    return pl.DataFrame(by_system).to_struct("scores")
+    return pl.DataFrame(by_system).to_struct(field)
 
 
 def _nest_judgments(judgments: Judgments) -> pl.DataFrame:

@@ -1,0 +1,73 @@
+"""Logs of evaluation harnesses and exports of observability tools: which tool wrote a file, and files of a folder.
+
+A reader is a module with `looks_like(fields)`, which says whether the first JSON object of a file is its own (a long
+document is known by its leading fields: the last is None), and `read_samples(files)`, which yields `Sample`s.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from aliquot.core.evalset import EvalSet
+from aliquot.errors import FormatError
+from aliquot.io.formats.samples import LogFile, build_evalset
+
+READERS: dict[str, ModuleType] = {}
+MAX_HEAD = 1 << 16
+"""Bytes of a file that tell which tool wrote it."""
+_ENDINGS = (".eval", ".json", ".jsonl", ".ndjson", ".csv", ".parquet", ".gz")
+_MAX_FILES = 10_000
+
+
+def read(kind: str, files: Sequence[LogFile], path: Path | str) -> EvalSet:
+    """Read the log files of one tool as one data set."""
+    return build_evalset(READERS[kind].read_samples(files), path)
+
+
+def detect_tool(fields: Mapping[str, Any]) -> str | None:
+    """Return the name of the tool that wrote an object; None for others."""
+    return next((name for name, reader in READERS.items() if reader.looks_like(fields)), None)
+
+
+def list_files(folder: Path) -> list[Path]:
+    """Return the files of a folder and its folders that may be logs, in the order of their names."""
+    files = sorted(path for path in folder.rglob("*") if path.name.endswith(_ENDINGS) and path.is_file())
+    if len(files) > _MAX_FILES:
+        raise FormatError(f"{folder}: holds {len(files)} files; name a folder with at most {_MAX_FILES} logs")
+    return files
+
+
+def decode_leading_fields(raw: bytes) -> dict[str, Any]:
+    """Decode the first JSON object as far as it stands in the head of a file; a value that is cut is None.
+
+    >>> decode_leading_fields(b'[{"a": 1, "b": {"c": [2')
+    {'a': 1, 'b': None}
+    """
+    text = raw[:MAX_HEAD].decode("utf-8", "ignore").lstrip().removeprefix("[").lstrip()
+    decoder, place = json.JSONDecoder(), 1
+    fields: dict[str, Any] = {}
+    if not text.startswith("{"):
+        return {}
+    try:
+        while True:
+            name, place = decoder.raw_decode(text, _skip_space(text, place))
+            if not isinstance(name, str) or text[_skip_space(text, place)] != ":":
+                return fields
+            fields[name] = None
+            fields[name], place = decoder.raw_decode(text, _skip_space(text, _skip_space(text, place) + 1))
+            place = _skip_space(text, place)
+            if text[place] != ",":
+                return fields
+            place += 1
+    except (ValueError, IndexError, RecursionError):
+        return fields
+
+
+def _skip_space(text: str, place: int) -> int:
+    while text[place].isspace():
+        place += 1
+    return place
