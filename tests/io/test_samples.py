@@ -13,15 +13,15 @@ import pytest
 import aliquot
 from aliquot.errors import AliquotWarning, FormatError
 from aliquot.io.formats.logs import decode_leading_fields
-from aliquot.io.formats.samples import Rating, Sample, build_evalset
+from aliquot.io.formats.samples import Rating, LogSample, build_evalset
 
 
 def test_one_draw_keeps_the_prompts_ids_and_joins_systems() -> None:
     data = build_evalset(
         [
-            Sample("A", 1, 1, source="q", output="x", scores={"match": 1.0}, usage={"cost": 0.5}),
-            Sample("B", 1, 1, output="y", scores={"match": 0.0}),
-            Sample("A", 2, 1, output="z", scores={"match": None}),
+            LogSample("A", 1, 1, source="q", output="x", scores={"match": 1.0}, usage={"cost": 0.5}),
+            LogSample("B", 1, 1, output="y", scores={"match": 0.0}),
+            LogSample("A", 2, 1, output="z", scores={"match": None}),
         ],
         "log",
     )
@@ -34,8 +34,8 @@ def test_one_draw_keeps_the_prompts_ids_and_joins_systems() -> None:
 
 
 def test_draws_are_items_of_the_prompts_document() -> None:
-    draws = [Sample("A", p, d, scores={"match": float(d)}) for p in (7, 8) for d in (1, 2)]
-    data = build_evalset([*draws, Sample("B", 7), Sample("B", 7)], "log")
+    draws = [LogSample("A", p, d, scores={"match": float(d)}) for p in (7, 8) for d in (1, 2)]
+    data = build_evalset([*draws, LogSample("B", 7), LogSample("B", 7)], "log")
     assert data.ids == ["7#1", "7#2", "8#1", "8#2"]
     assert data.items["document"].to_list() == ["7", "7", "8", "8"]
     assert data.items["draw"].to_list() == [1, 2, 1, 2]
@@ -43,7 +43,7 @@ def test_draws_are_items_of_the_prompts_document() -> None:
 
 
 def test_tasks_become_domains() -> None:
-    data = build_evalset([Sample("A", 1, 1, task="x"), Sample("A", 1, 1, task="y")], "log")
+    data = build_evalset([LogSample("A", 1, 1, task="x"), LogSample("A", 1, 1, task="y")], "log")
     assert data.ids == ["x/1", "y/1"]
     assert data.items["domain"].to_list() == ["x", "y"]
 
@@ -51,34 +51,36 @@ def test_tasks_become_domains() -> None:
 def test_failures_are_missing_counted_and_named() -> None:
     with pytest.warns(AliquotWarning, match=r"1 of 2 samples failed and are missing, not 0 \(B 1\); first: timeout"):
         data = build_evalset(
-            [Sample("A", 1, scores={"s": 0.0}), Sample("B", 1, scores={"s": 0.0}, failure="timeout\nat")], "l"
+            [LogSample("A", 1, scores={"s": 0.0}), LogSample("B", 1, scores={"s": 0.0}, failure="timeout\nat")], "l"
         )
     np.testing.assert_array_equal(data.scores["s"], [[0, np.nan]])
 
 
 def test_runs_of_one_system_are_systems() -> None:
     with pytest.warns(AliquotWarning, match="'A' ran more than once"):
-        data = build_evalset([Sample("A", 1, 1, run="mon"), Sample("A", 1, 1, run="tue"), Sample("B", 1, 1)], "l")
+        data = build_evalset(
+            [LogSample("A", 1, 1, run="mon"), LogSample("A", 1, 1, run="tue"), LogSample("B", 1, 1)], "l"
+        )
     assert data.systems == ("A (mon)", "A (tue)", "B")
-    apart = build_evalset([Sample("A", 1, 1, task="x", run="mon"), Sample("A", 1, 1, task="y", run="tue")], "l")
+    apart = build_evalset([LogSample("A", 1, 1, task="x", run="mon"), LogSample("A", 1, 1, task="y", run="tue")], "l")
     assert apart.systems == ("A",)
 
 
 def test_a_sample_twice_and_no_sample_are_refused() -> None:
     with pytest.raises(FormatError, match=r"sample 1 \(draw 1\) of 'A' occurs twice"):
-        build_evalset([Sample("A", 1, 1), Sample("A", 1, 1)], "l")
+        build_evalset([LogSample("A", 1, 1), LogSample("A", 1, 1)], "l")
     with pytest.raises(FormatError, match="no samples"):
         build_evalset([], "l")
 
 
 def test_other_inputs_under_one_id_are_told() -> None:
     with pytest.warns(AliquotWarning, match="1 of 1 items have different inputs"):
-        build_evalset([Sample("A", 1, source="x"), Sample("B", 1, source="y")], "l")
+        build_evalset([LogSample("A", 1, source="x"), LogSample("B", 1, source="y")], "l")
 
 
 def test_ratings_become_judgments_beside_metrics() -> None:
     ratings = [Rating("good", 1.0, annotator="ann"), Rating("good", 0.0, annotator="bob"), Rating("tag", label="rude")]
-    data = build_evalset([Sample("A", 1, scores={"judge": 0.25}, ratings=ratings)], "l")
+    data = build_evalset([LogSample("A", 1, scores={"judge": 0.25}, ratings=ratings)], "l")
     assert data.human == "human"
     assert data.scores["human"].item() == pytest.approx(0.5)
     assert data.metrics == ["judge"]

@@ -1,7 +1,7 @@
 """Logs of evaluation harnesses and exports of observability tools: which tool wrote a file, and files of a folder.
 
 A reader is a module with `looks_like(fields)`, which says whether the first JSON object of a file is its own (a long
-document is known by its leading fields: the last is None), and `read_samples(files)`, which yields `Sample`s.
+document is known by its leading fields: the last is None), and `read_samples(files)`, which yields `LogSample`s.
 """
 
 from __future__ import annotations

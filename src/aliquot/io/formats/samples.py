@@ -1,6 +1,6 @@
 """Samples of evaluation logs: one output each, gathered into an EvalSet.
 
-Readers of logs (Inspect, promptfoo, ...) yield a `Sample` for each output. What their formats share is decided here:
+Readers of logs (Inspect, promptfoo, ...) yield a `LogSample` for each output. What their formats share is decided here:
 which system a run is, several draws of one prompt, failures, and what people rated beside what graders scored.
 """
 
@@ -51,7 +51,7 @@ class Rating:
 
 
 @dataclass(slots=True)
-class Sample:
+class LogSample:
     """One output of one system.
 
     Attributes:
@@ -88,16 +88,16 @@ class Sample:
 _ItemKey = tuple[str | None, Id, int]
 
 
-def build_evalset(samples: Iterable[Sample], path: Path | str) -> EvalSet:
+def build_evalset(samples: Iterable[LogSample], path: Path | str) -> EvalSet:
     """Gather samples into an EvalSet: a row for each draw of each prompt, a column for each system.
 
     Several draws of a prompt become items `prompt#draw` whose document is the prompt. Items of several tasks are named
     `task/prompt`, with the task as their domain. Two runs of one system on the same items are two systems.
     """
     rows: dict[_ItemKey, int] = {}
-    first: list[Sample] = []
+    first: list[LogSample] = []
     scores, usage, texts = ScoreCells(), ScoreCells(), TextCells()
-    by_item: list[dict[str, Sample]] = []
+    by_item: list[dict[str, LogSample]] = []
     for sample, system, key in _place_samples(list(samples), path):
         row = rows.setdefault(key, len(rows))
         if row == len(first):
@@ -142,7 +142,7 @@ def _rating_row(rating: Rating, item: Id, system: str) -> dict[str, Any]:
 # -- which cell a sample is of -------------------------------------------------------------------------------------
 
 
-def _place_samples(samples: list[Sample], path: Path | str) -> Iterable[tuple[Sample, str, _ItemKey]]:
+def _place_samples(samples: list[LogSample], path: Path | str) -> Iterable[tuple[LogSample, str, _ItemKey]]:
     """Yield each sample with the name of its system and the key of its item."""
     names = _name_systems(samples, path)
     draws: Counter[tuple[str, str | None, Id]] = Counter()
@@ -162,7 +162,7 @@ def _place_samples(samples: list[Sample], path: Path | str) -> Iterable[tuple[Sa
         yield sample, system, key
 
 
-def _name_systems(samples: list[Sample], path: Path | str) -> dict[tuple[str, str | None], str]:
+def _name_systems(samples: list[LogSample], path: Path | str) -> dict[tuple[str, str | None], str]:
     """Return the name of each system and run: the runs of one system on the same items are systems of their own."""
     names = {(sample.system, sample.run): sample.system for sample in samples}
     if len(names) == len(set(names.values())):
@@ -186,7 +186,7 @@ def _name_systems(samples: list[Sample], path: Path | str) -> dict[tuple[str, st
 
 
 def _build_items(
-    keys: list[_ItemKey], first: list[Sample], by_item: list[dict[str, Sample]], path: Path | str
+    keys: list[_ItemKey], first: list[LogSample], by_item: list[dict[str, LogSample]], path: Path | str
 ) -> tuple[list[Id], pl.DataFrame]:
     """Return the items' ids and their table; each field comes from the first system that has it."""
     tasks = ordered_union([[task for task, _, _ in keys if task is not None]])
@@ -210,7 +210,7 @@ def _build_items(
     return ids, pl.DataFrame(table)
 
 
-def _warn_other_inputs(by_item: list[dict[str, Sample]], path: Path | str) -> None:
+def _warn_other_inputs(by_item: list[dict[str, LogSample]], path: Path | str) -> None:
     """Warn where systems had different inputs under one id: the logs may be about different data."""
     other = [
         (sample.prompt, system)
@@ -228,7 +228,7 @@ def _warn_other_inputs(by_item: list[dict[str, Sample]], path: Path | str) -> No
         )
 
 
-def _warn_failures(by_item: list[dict[str, Sample]], path: Path | str) -> None:
+def _warn_failures(by_item: list[dict[str, LogSample]], path: Path | str) -> None:
     """Warn of the samples that failed: their cells are missing, not 0."""
     failures = [(system, sample) for cells in by_item for system, sample in cells.items() if sample.failure]
     if not failures:
