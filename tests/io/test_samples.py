@@ -13,7 +13,7 @@ import pytest
 import aliquot
 from aliquot.errors import AliquotWarning, FormatError
 from aliquot.io.formats.logs import decode_leading_fields
-from aliquot.io.formats.samples import Rating, LogSample, build_evalset
+from aliquot.io.formats.samples import LogSample, Rating, build_evalset
 
 
 def test_one_draw_keeps_the_prompts_ids_and_joins_systems() -> None:
