@@ -43,6 +43,7 @@ _PUBLIC = {
     "agreement": "aliquot.annotation.agreement",
     "clean": "aliquot.annotation.clean",
     "combine": "aliquot.annotation.combine",
+    "combine_draws": "aliquot.core.draws",
     "compare": "aliquot.annotation.compare",
     "survey": "aliquot.annotation.survey",
     "survey_blocks": "aliquot.annotation.survey",
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from aliquot.annotation.compare import compare
     from aliquot.annotation.survey import survey, survey_blocks
     from aliquot.collect.campaign import Campaign
+    from aliquot.core.draws import combine_draws
     from aliquot.core.evalset import EvalSet
     from aliquot.core.judgments import Judgments
     from aliquot.core.selection import Selection
@@ -107,6 +109,7 @@ __all__ = [
     "agreement",
     "clean",
     "combine",
+    "combine_draws",
     "compare",
     "datasheet",
     "estimate",

@@ -196,7 +196,9 @@ def merge_repeats(table: pl.DataFrame) -> MergedRepeats:
     if "error" in table.columns:
         return MergedRepeats(table)
     keys = [
-        name for name in ("item", "system", "annotator", "criterion", "protocol", "control") if name in table.columns
+        name
+        for name in ("item", "draw", "system", "annotator", "criterion", "protocol", "control")
+        if name in table.columns
     ]
     stamps = [pl.col(name).is_not_null() for name in ("time", "order") if name in table.columns]
     identified = pl.any_horizontal(pl.col("annotator").is_not_null(), *stamps)
