@@ -88,10 +88,32 @@ def _split_options(reading: Reading | None, options: dict[str, Any]) -> tuple[Re
 
 def _load_arguments(reading: Reading) -> dict[str, Any]:
     """Return the arguments of `load` that the options stand for."""
-    return {
-        "human": reading.human,
-        **reading.rare_arguments,
-    }
+    return {"human": reading.human, "scores": reading.scores or (), **reading.rare_arguments}
+
+
+def for_each_set(files: Sequence[Any] | None, count: int, option: str) -> list[Any]:
+    """Return the file of each of several sets of data; None where no file is given."""
+    if not files:
+        return [None] * count
+    if len(files) != count:
+        raise OptionError(
+            f"{count} test set{'s' * (count != 1)} and {len(files)} times {option}: give it once for "
+            "each, in the same order"
+        )
+    return list(files)
+
+
+def split_reading(reading: Reading, count: int) -> list[Reading]:
+    """Return how each of several sets of data is read: each has a file of scores of its own."""
+    if count == 1:
+        return [reading]
+    files = for_each_set(reading.scores, count, "--scores")
+    return [replace(reading, scores=None if file is None else [file]) for file in files]
+
+
+def load_sets(data: Sequence[str], reading: Reading) -> list[EvalSet]:
+    """Load several sets of data as the options say."""
+    return [load_data(source, each) for source, each in zip(data, split_reading(reading, len(data)), strict=True)]
 
 
 def _chosen_systems(evalset: EvalSet, reading: Reading, *, sources_only: bool = False) -> EvalSet:

@@ -45,7 +45,7 @@ def run(
     Example: aliquot learn past1.jsonl past2.jsonl --target metric_avg -o model.alm
     """
     common.require_writable(output.file)
-    sets = [common.load_data(name, reading) for name in data]
+    sets = common.load_sets(data, reading)
     with render.show_activity(f"learning {target}"):
         learned = learn(sets, target, metric=metric, human=reading.human, features=features, encoder=encoder, seed=seed)
     if output.file is not None:

@@ -124,6 +124,8 @@ def run(
 
     Example: aliquot metrics wmt23.jsonl --read exclude=refA --plot worth.svg
 
+    Example: aliquot metrics wmt23.jsonl --scores mine.csv --metrics COMET
+
     Example: aliquot metrics wmt23.jsonl --parts correlations,tests --metrics COMET,BLEU,chrF --common
 
     Example: aliquot metrics outputs.jsonl --compute "bleu:tokenize=13a|intl|char,chrf:word_order=2"
@@ -138,7 +140,7 @@ def run(
         raise OptionError(f"--plot draws the {picture}; add {picture} to --parts, or leave --parts out")
     if compute is not None:
         parse_compute(compute)
-    sets = [shared.load_data(source, replace(reading, human=None)) for source in data]
+    sets = shared.load_sets(data, replace(reading, human=None))
     with render.count_progress("computing") as progress, render.show_activity("comparing metrics with people"):
         report = compare_metrics(
             sets,

@@ -98,6 +98,15 @@ ReadOption = Annotated[
 ColumnsOption = Annotated[str | None, old_option("--columns", metavar="ROLE=NAME,...", new="--read")]
 WideOption = Annotated[str | None, old_option("--wide", metavar="WHAT", new="--read wide=WHAT")]
 ScoreNameOption = Annotated[str | None, old_option("--score-name", metavar="NAME", new="--read score-name=NAME")]
+ScoresOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scores",
+        metavar="FILE",
+        rich_help_panel=_READING,
+        help="Your own scores, joined by item and system: a column each, or one for each system; may be repeated.",
+    ),
+]
 PairOption = Annotated[str | None, old_option("--pair", metavar="en-de", new="--read pair=en-de")]
 WeightsOption = Annotated[
     str | None, old_option("--mqm-weights", metavar="major=5,...", new="--read mqm-weights=major=5|minor=1")
@@ -123,6 +132,7 @@ class Reading:
     """How data are read: which score is human, which systems count, and what a file cannot say itself."""
 
     human: HumanOption = None
+    scores: ScoresOption = None
     systems: SystemsOption = None
     exclude: ExcludeOption = None
     format: FormatOption = None

@@ -12,7 +12,7 @@ import typer
 from aliquot.cli import common, options, render
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
-from aliquot.errors import LeftOutWarning, OptionError
+from aliquot.errors import LeftOutWarning
 from aliquot.estimation.targets import TARGETS
 from aliquot.report.findings import PARTS, read_choices
 from aliquot.report.page import make_report, require_page
@@ -71,8 +71,9 @@ def run(
     """
     common.require_writable(output.file)
     require_page(output.file or Path("-"))
-    answers = [judgments] if len(data) == 1 else _for_each(judgments, len(data), "--judgments")
-    loaded = [_load_data(source, made, reading) for source, made in zip(data, answers, strict=True)]
+    answers = [judgments] if len(data) == 1 else common.for_each_set(judgments, len(data), "--judgments")
+    readings = common.split_reading(reading, len(data))
+    loaded = [_load_data(*each) for each in zip(data, answers, readings, strict=True)]
     with (
         render.count_progress("reporting") as told,
         render.show_activity("making the report"),
@@ -81,7 +82,7 @@ def run(
         warnings.simplefilter("ignore", LeftOutWarning)  # it stands among what is not in the report
         page = make_report(
             [one for one, _ in loaded],
-            selection=_for_each(selection, len(data), "--selection") if selection else None,
+            selection=common.for_each_set(selection, len(data), "--selection") if selection else None,
             judgments=[made for _, made in loaded],
             title=title,
             method=method,
@@ -107,17 +108,6 @@ def run(
         f"wrote {output.file} ({page.megabytes:.2f} MB)" if output.file else "nothing written; give -o report.html"
     )
     console.print(written, markup=False)
-
-
-def _for_each(files: list[Path] | None, count: int, option: str) -> list[Any]:
-    if not files:
-        return [None] * count
-    if len(files) != count:
-        raise OptionError(
-            f"{count} test set{'s' * (count != 1)} and {len(files)} times {option}: give it once for "
-            "each, in the same order"
-        )
-    return list(files)
 
 
 def _load_data(data: str, judgments: list[Path] | Path | None, reading: options.Reading) -> tuple[Any, Judgments | Any]:

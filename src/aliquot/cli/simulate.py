@@ -10,7 +10,6 @@ import typer
 from aliquot.cli import common, options
 from aliquot.cli.commands import old_option
 from aliquot.cli.render import count_progress
-from aliquot.core.evalset import EvalSet
 from aliquot.errors import unknown_name
 from aliquot.io.journal import journal_path
 from aliquot.io.result_files import require_ending
@@ -136,7 +135,7 @@ def run(
     common.require_writable(plot)
     names = [measure.name for measure in select_measures(measures)]
     drawn = _choose_plotted(plot, plot_measure, names)
-    sets = _load_sets(data, reading)
+    sets = common.load_sets(data, reading)
     with common.explain_interruption(output.file), count_progress("replaying") as progress:
         result = simulate(
             sets,
@@ -192,7 +191,7 @@ def by_annotator(
     Example: aliquot simulate study by-annotator past.jsonl --methods segments+cv --budgets 20%
     """
     _require_output(output)
-    sets = _load_sets(data, reading)
+    sets = common.load_sets(data, reading)
     with count_progress("replaying annotators") as progress:
         result = replay_annotators(
             sets,
@@ -229,7 +228,7 @@ def by_metric(
     Example: aliquot simulate study by-metric past.jsonl --methods metric_var
     """
     _require_output(output)
-    sets = _load_sets(data, reading)
+    sets = common.load_sets(data, reading)
     with count_progress("replaying metrics") as progress:
         result = replay_metrics(
             sets, parse_methods(methods), human=reading.human, seed=seed, jobs=jobs, progress=progress
@@ -258,7 +257,7 @@ def protocols(
     Example: aliquot simulate study protocols wmt23.jsonl --budget 20%
     """
     _require_output(output)
-    sets = _load_sets(data, reading)
+    sets = common.load_sets(data, reading)
     with count_progress("replaying protocols") as progress:
         result = replay_protocols(
             sets,
@@ -271,10 +270,6 @@ def protocols(
             progress=progress,
         )
     common.write_and_print(result, output)
-
-
-def _load_sets(data: list[str], reading: options.Reading) -> list[EvalSet]:
-    return [common.load_data(source, reading) for source in data]
 
 
 def _require_output(output: options.Output) -> None:

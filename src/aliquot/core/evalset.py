@@ -33,6 +33,7 @@ from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, encode_labels
 if TYPE_CHECKING:
     from aliquot.core.describe import Description
     from aliquot.core.view import View
+    from aliquot.io.formats.table_files import Table
     from aliquot.io.formats.tables import Wide
 
 Derived = TypeVar("Derived")
@@ -57,6 +58,7 @@ class EvalSet(Shown):
         averaged: the scores that `aggregate` made of these judgments -> the criterion averaged, None for all. Scores
             that came with a file are not listed, even if they are means of its judgments.
         usage: name -> N x M array of what an output took and not how good it is: cost, seconds, tokens.
+        joined: the scores that came from a file or table of their own; `metrics` compares them with the others first.
 
     >>> import aliquot
     >>> data = aliquot.synthetic(items=20, systems=3, seed=1)
@@ -76,6 +78,7 @@ class EvalSet(Shown):
     name: str = "data"
     averaged: Mapping[str, str | None] = field(default_factory=dict)
     usage: Mapping[str, FloatArray] = field(default_factory=dict)
+    joined: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__  # the one place where a frozen instance is filled
@@ -93,6 +96,7 @@ class EvalSet(Shown):
         set_field(self, "flipped", frozenset(self.flipped) & scores.keys())
         averaged = {name: criterion for name, criterion in self.averaged.items() if name in scores}
         set_field(self, "averaged", MappingProxyType(averaged))
+        set_field(self, "joined", tuple(name for name in self.joined if name in scores))
         if self.human is not None and self.human not in scores:
             raise unknown_name("score", self.human, scores, "name the human score with `human`")
 
@@ -247,10 +251,29 @@ class EvalSet(Shown):
             human=scores.get(self.human, self.human) if self.human else None,
             flipped=frozenset(scores.get(name, name) for name in self.flipped),
             averaged={scores.get(name, name): criterion for name, criterion in self.averaged.items()},
+            joined=tuple(scores.get(name, name) for name in self.joined),
         )
 
-    def with_score(self, name: str, values: FloatArray, *, lower_is_better: bool = False) -> EvalSet:
-        """Add or replace a score; a lower-is-better one is negated and remembered."""
+    def with_score(self, name: str, values: FloatArray | Table, *, lower_is_better: bool = False) -> EvalSet:
+        """Add or replace a score; a lower-is-better one is negated and remembered.
+
+        Args:
+            name: the score.
+            values: items x systems, or a Polars or pandas table with a row per item and system, or per item with a
+                column per system. A table is joined by id and system; a note counts what does not fit.
+            lower_is_better: whether to negate the values.
+
+        >>> import aliquot
+        >>> data = aliquot.synthetic(items=3, systems=2, seed=1)
+        >>> table = pl.DataFrame({"item": [2, 0], "sys1": [0.5, 0.25], "sys2": [0.75, 1.0]})
+        >>> data.with_score("mine", table).scores["mine"].tolist()
+        [[0.25, 1.0], [nan, nan], [0.5, 0.75]]
+        """
+        joined = self.joined
+        if not isinstance(values, np.ndarray) and hasattr(values, "columns"):
+            from aliquot.io.load import read_score_table  # noqa: PLC0415  (reading is built on this class)
+
+            values, joined = read_score_table(self, name, values), tuple(dict.fromkeys([*joined, name]))
         values = -np.asarray(values, dtype=np.float64) if lower_is_better else values
         flipped = self.flipped | {name} if lower_is_better else self.flipped - {name}
         validate_names([str(name)], "score")
@@ -261,6 +284,7 @@ class EvalSet(Shown):
             scores=MappingProxyType({**self.scores, str(name): frozen}),
             flipped=frozenset(flipped),
             averaged=MappingProxyType(averaged),
+            joined=joined,
         )
 
     def with_human(self, name: str | None) -> EvalSet:
@@ -376,6 +400,7 @@ class EvalSet(Shown):
             self.name,
             dict(self.averaged),
             dict(self.usage),
+            self.joined,
         )
 
     def __len__(self) -> int:

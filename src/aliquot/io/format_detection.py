@@ -15,8 +15,8 @@ from aliquot.io.formats.table_files import PARQUET_MAGIC, ZIP_MAGIC, is_table_re
 from aliquot.io.parquet_seal import PARQUET_ERRORS, silence_panics
 
 
-def detect_format(raw: bytes, path: Path | str = "data") -> str:
-    r"""Return the format of a file's content.
+def detect_format(raw: bytes, path: Path | str = "data", *, joins: bool = False) -> str:
+    r"""Return the format of a file's content; any flat JSON record is a row of scores to be joined.
 
     >>> detect_format(b'{"i": 0, "scores": {}}'), detect_format(b"item,system,metric,value\n")
     ('items', 'table')
@@ -32,7 +32,8 @@ def detect_format(raw: bytes, path: Path | str = "data") -> str:
     refuse_utf16(raw, path)
     start = first_character(raw)
     if start in (b"[", b"{"):
-        return logs.detect_tool(logs.decode_leading_fields(raw)) or _detect_json_format(_decode_first_object(raw))
+        tool = logs.detect_tool(logs.decode_leading_fields(raw))
+        return tool or _detect_json_format(_decode_first_object(raw), joins=joins)
     header = decode_text(raw[: raw.find(b"\n") if b"\n" in raw else len(raw)], path).strip("\r")
     if "\t" in header and mqm.looks_like(header.split("\t")):
         return "mqm"
@@ -46,11 +47,12 @@ def detect_format(raw: bytes, path: Path | str = "data") -> str:
     )
 
 
-def _detect_json_format(fields: dict[str, Any]) -> str:
+def _detect_json_format(fields: dict[str, Any], *, joins: bool) -> str:
     for name, reader in (("summeval", summeval), ("pearmut", pearmut), ("appraise", appraise)):
         if reader.looks_like(fields):
             return name
-    return annotation_tools.detect_tool(fields) or ("table" if is_table_record(fields) else "items")
+    is_row = is_table_record(fields) or (joins and not any(isinstance(value, dict) for value in fields.values()))
+    return annotation_tools.detect_tool(fields) or ("table" if is_row else "items")
 
 
 def _decode_first_object(raw: bytes) -> dict[str, Any]:

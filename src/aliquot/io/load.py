@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,7 @@ import polars as pl
 from aliquot.core.conventions import guess_human_score
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
+from aliquot.core.score_join import gather_scores, join_scores
 from aliquot.errors import DataError, FormatError, NameUnknownError, OptionError, quoted, unknown_name
 from aliquot.io import download as catalog
 from aliquot.io.files import STDIN, read_bytes, require_readable
@@ -44,6 +45,7 @@ from aliquot.io.formats.table_files import (
 )
 from aliquot.io.formats.tables import TableOptions, Wide
 from aliquot.io.parquet_seal import PARQUET_ERRORS, require_intact, silence_panics
+from aliquot.stats.arrays import FloatArray
 from aliquot.validation import invalid, one_of
 
 Format = Literal[
@@ -62,6 +64,7 @@ Format = Literal[
     "argilla",
 ]
 FORMATS: tuple[Format, ...] = get_args(Format)
+ScoreSource = str | Path | EvalSet | Table
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,8 @@ class LoadOptions:
     key: str | Path | None = None
     absent: Absent | None = None
     judgments: bool = False  # a table in memory holds judgments, whatever its columns
+    scores: Sequence[ScoreSource] = ()
+    joins: bool = False  # the source holds scores to be joined to data
 
     def __post_init__(self) -> None:
         if self.format is not None:
@@ -89,7 +94,9 @@ class LoadOptions:
     @property
     def table(self) -> TableOptions:
         """The options of tables."""
-        return TableOptions(self.columns, self.wide, self.score_name, self.answer, self.absent, self.judgments)
+        return TableOptions(
+            self.columns, self.wide, self.score_name, self.answer, self.absent, self.judgments, self.joins
+        )
 
 
 def load(
@@ -106,6 +113,7 @@ def load(
     mqm_weights: mqm.MQMWeights | None = None,
     sources_only: bool = False,
     key: str | Path | None = None,
+    scores: ScoreSource | Sequence[ScoreSource] = (),
 ) -> EvalSet:
     r"""Load an evaluation set from a file, a folder, standard input ("-") or a descriptor such as "wmt23/en-de".
 
@@ -129,6 +137,9 @@ def load(
         mqm_weights: for MQM TSVs, what errors cost.
         sources_only: accept items without any system (selection before outputs exist).
         key: for judgments with opaque ids, the table of their meanings: cell, item, system.
+        scores: files, tables or sets with further scores, which are joined by item id and system: a row per item and
+            system, or a row per item and a column per system (the score is then called like the file, or
+            `score_name`). `columns` holds for them, too. A note counts what does not fit the data.
 
     >>> import aliquot, tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "scores.csv"
@@ -139,7 +150,8 @@ def load(
     options = LoadOptions(
         format, human, lower_is_better, columns, wide, score_name, answer, pair, mqm_weights, sources_only, key
     )
-    return load_source(path, options)
+    several: Any = scores if isinstance(scores, (list, tuple)) else [scores]
+    return load_source(path, replace(options, scores=several))
 
 
 def load_all(path: str | Path, human: str | None = None) -> dict[str, EvalSet]:
@@ -156,19 +168,62 @@ def load_all(path: str | Path, human: str | None = None) -> dict[str, EvalSet]:
 
 def load_source(source: str | Path | Table, options: LoadOptions) -> EvalSet:
     """Load what `load` takes, with its options in one object."""
+    joining = bool(options.scores)
+    absent = list_absent(options.columns) if joining and options.absent is None else options.absent
+    evalset, place = _load_alone(source, replace(options, absent=absent))
+    for scores in options.scores:
+        evalset = _join_source(evalset, scores, options, absent or {})
+    if options.absent is None and absent:
+        raise next(iter(absent.values()))
+    with _prefix_errors(place):
+        for name in options.lower_is_better:
+            evalset = _flip_score(evalset, name, options.absent)
+        return _set_human(evalset, options.human)
+
+
+def _load_alone(source: str | Path | Table, options: LoadOptions) -> tuple[EvalSet, Path | str]:
+    """Load a source, before other files are joined to it; also return its place, for messages."""
     key = _read_key_option(options)
     if not isinstance(source, (str, Path)):
         frame = _apply_key(to_polars(source), "the table", key)
-        return _apply_options(tables.from_table(frame, "the table", options.table), options)
+        return tables.from_table(frame, "the table", options.table), "the table"
     place, pair = _resolve_source(source, options.pair)
     with _prefix_errors(place):
-        return _apply_options(_read_source(place, replace(options, pair=pair), key), options)
+        return _read_source(place, replace(options, pair=pair), key), place
 
 
-def _apply_options(evalset: EvalSet, options: LoadOptions) -> EvalSet:
-    for name in options.lower_is_better:
-        evalset = _flip_score(evalset, name, options.absent)
-    return _set_human(evalset, options.human)
+def list_absent(columns: Mapping[str, str] | None) -> Absent:
+    """Return the error for each column asked for, to be raised if no table has it."""
+    return {
+        f"{role}={name}": FormatError(f"no column '{name}': none of the files is a table that has it; check `columns`")
+        for role, name in (columns or {}).items()
+    }
+
+
+def _join_source(evalset: EvalSet, source: ScoreSource, options: LoadOptions, absent: Absent) -> EvalSet:
+    """Join the scores of a file, table or set; columns that it has are removed from `absent`."""
+    if isinstance(source, EvalSet):
+        return join_scores(evalset, source, source.name)
+    is_file = isinstance(source, (str, Path))
+    where = str(source) if is_file else "the table of scores"
+    name = options.score_name if options.score_name not in evalset.scores else None  # the data may have used it
+    if name is None and is_file:
+        name = Path(where).name.split(".")[0]
+    own_absent = list_absent(options.columns)
+    shared = LoadOptions(columns=options.columns, wide=options.wide, mqm_weights=options.mqm_weights, score_name=name)
+    other, _ = _load_alone(source, replace(shared, absent=own_absent, joins=True))
+    for column in absent.keys() - own_absent.keys():
+        del absent[column]
+    return join_scores(evalset, other, where)
+
+
+def read_score_table(evalset: EvalSet, name: str, table: Table) -> FloatArray:
+    """Return a score of a table, long or wide, as an array of items x systems of a set."""
+    other, place = _load_alone(table, LoadOptions(score_name=name, joins=True))
+    names = [name] if name in other.scores else list(other.scores)
+    if len(names) > 1:
+        raise unknown_name("score", name, names, "the table has several; name one of them, or keep one")
+    return gather_scores(evalset, other, names, str(place))[names[0]]
 
 
 @contextmanager
@@ -209,7 +264,7 @@ def _read_source(path: Path | str, options: LoadOptions, key: Key | None) -> Eva
             return _read_folder(path, options)
     raw = read_bytes(path)
     require_intact(raw, path)
-    kind = options.format or detect_format(raw, path)
+    kind = options.format or detect_format(raw, path, joins=options.joins)
     if kind == "table" or (raw.startswith(PARQUET_MAGIC) and not is_item_table(raw, path)):
         return tables.from_table(_apply_key(read_frame(raw, path), str(path), key), str(path), options.table)
     if kind in ("pearmut", "appraise", *annotation_tools.TOOLS):

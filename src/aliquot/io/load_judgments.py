@@ -12,12 +12,12 @@ import polars as pl
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
-from aliquot.errors import DataError, FormatError, OptionError
+from aliquot.errors import DataError, OptionError
 from aliquot.io.formats import mqm
 from aliquot.io.formats.table_columns import Absent
 from aliquot.io.formats.table_files import Table, stack_tables
 from aliquot.io.formats.tables import Wide
-from aliquot.io.load import Format, LoadOptions, load_source
+from aliquot.io.load import Format, LoadOptions, list_absent, load_source
 
 JudgmentSource = str | Path | EvalSet | Judgments | Table
 
@@ -72,7 +72,7 @@ def load_with_judgments(
     A column or score that an option names must be in at least one of the files. The options format, human, pair and
     score_name are about the data, `answer` and `key` about the judgments.
     """
-    in_data = _list_absent(options.get("columns"))
+    in_data = list_absent(options.get("columns"))
     evalset = load_source(data, LoadOptions(**options, absent=in_data))
     shared = {name: options[name] for name in ("lower_is_better", "columns", "wide", "mqm_weights") if name in options}
     return evalset, _load_judgment_sources(judgments, LoadOptions(**shared, answer=answer, key=key), in_data)
@@ -87,7 +87,7 @@ def _load_judgment_sources(
         raise OptionError("judgments are an empty list; give at least one file or table")
     if len(sources) == 1 and in_data is None:
         return _load_judgment_source(sources[0], options)
-    absent = [_list_absent(options.columns) for _ in sources]
+    absent = [list_absent(options.columns) for _ in sources]
     parts = [
         _load_judgment_source(part, replace(options, absent=out)) for part, out in zip(sources, absent, strict=True)
     ]
@@ -95,14 +95,6 @@ def _load_judgment_sources(
         if all(name in errors for errors in (*absent, *([] if in_data is None else [in_data]))):
             raise error
     return parts[0] if len(parts) == 1 else Judgments(stack_tables([part.table for part in parts]))
-
-
-def _list_absent(columns: Mapping[str, str] | None) -> Absent:
-    """Return the error for each column asked for, to be raised if no table has it."""
-    return {
-        f"{role}={name}": FormatError(f"no column '{name}': none of the files is a table that has it; check `columns`")
-        for role, name in (columns or {}).items()
-    }
 
 
 def _load_judgment_source(source: JudgmentSource, options: LoadOptions) -> Judgments:

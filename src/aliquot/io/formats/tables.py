@@ -65,6 +65,7 @@ class TableOptions:
         answer: the column that holds what annotators answered, numbers or labels.
         judgments: whether values without an annotator are judgments, not scores.
         absent: where given, collects columns that are asked for and not there, instead of raising.
+        joins: whether the table holds scores to be joined: without a column of systems, each column is one.
     """
 
     columns: Mapping[str, str] | None = None
@@ -73,6 +74,7 @@ class TableOptions:
     answer: str | None = None
     absent: Absent | None = None
     judgments: bool = False
+    joins: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,8 @@ def from_table(table: pl.DataFrame, where: str, options: TableOptions | None = N
         one_of("wide", options.wide, get_args(Wide))
     if not table.height:
         raise FormatError(f"{where}: the table has a header but no rows; there is nothing to read")
+    if options.joins:
+        options = replace(options, wide=_guess_wide(table, where, options))
     sorted_out = _assign_roles(table, where, options)
     if options.answer is not None:
         return _read_judgments(_add_answer(sorted_out, table[options.answer]))
@@ -133,6 +137,13 @@ def from_table(table: pl.DataFrame, where: str, options: TableOptions | None = N
     if "annotator" in roles or "criterion" in roles or (options.judgments and "metric" not in roles):
         return _read_judgments(sorted_out)
     return _read_long(sorted_out, options)
+
+
+def _guess_wide(table: pl.DataFrame, where: str, options: TableOptions) -> Wide | None:
+    """Return what the columns of scores to be joined are: systems, unless a column names the system."""
+    if "system" in map_columns(table.columns, options.columns, where, {}):
+        return None if options.wide == "systems" else options.wide
+    return options.wide if "system" in (options.columns or {}) else options.wide or "systems"
 
 
 def _assign_roles(table: pl.DataFrame, where: str, options: TableOptions) -> _TableRoles:
