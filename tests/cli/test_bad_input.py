@@ -368,7 +368,6 @@ TABLES = {
         LONG + "1,A,BLEU,1\n1,B,BLEU,high\n", "row 2", "'high'", "column 'value'", "not a number", "leave it empty"
     ),
     "a value that is infinite": table(LONG + "1,A,BLEU,inf\n", "row 1", "column 'value'", "inf", "leave it empty"),
-    "a value that is a boolean": table(LONG + "1,A,BLEU,true\n", "row 1", "'true'", "column 'value'", "not a number"),
     "a value with a separator of thousands": table(
         LONG.replace(",", ";") + "1;A;BLEU;1,500\n", "row 1", "'1,500'", "column 'value'", "thousands separators"
     ),
@@ -401,13 +400,6 @@ TABLES = {
     ),
     "--columns with one column twice": table(
         LONG + "1,A,m,1\n", "'value'", options=("--read", "item=value,value=value")
-    ),
-    "a Parquet table of booleans": table(
-        parquet(pl.DataFrame({"item": [1], "system": ["A"], "value": [True]})),
-        "column 'value'",
-        "true and false",
-        "numbers",
-        file="t.parquet",
     ),
     "a Parquet table of lists": table(
         parquet(pl.DataFrame({"item": [1], "system": ["A"], "value": [[1.0]]})),

@@ -187,7 +187,7 @@ def test_faults_are_named(tmp_path: Path, content: str, answer: str, message: st
 
 def test_errors_have_types_that_say_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(NotNumericError, match="`answer=COLUMN` and `recode=") as labels:
-        load_judgments(written(tmp_path, "item,system,annotator,value\n1,A,ann,yes\n"))
+        load_judgments(written(tmp_path, "item,system,annotator,value\n1,A,ann,good\n"))
     assert labels.value.column == "value"
     with pytest.raises(NotNumericError) as times:
         load_judgments(written(tmp_path, "item,system,annotator,value,seconds\n1,A,ann,1,soon\n"))

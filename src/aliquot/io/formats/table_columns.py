@@ -28,7 +28,7 @@ from aliquot.validation import invalid
 
 _NAMES = {
     "item": "item item_id segment_id seg_id segment seg id i sentence_id sent_id example_id instance_id line_id "
-    "globalsegid",
+    "globalsegid prompt_id question_id task_id sample_id test_id",
     "system": "system system_id system_name sys model model_id model_name generator",
     "metric": "metric metric_name score_name scorer measure",
     "value": "value score rating judgment judgement grade points",
@@ -40,9 +40,10 @@ _NAMES = {
     "order": "order sequence",
     "control": "control is_control attention_check",
     "repeat": "repeat is_repeat",
-    "source": "source src source_text input prompt",
+    "source": "source src source_text input prompt instruction query",
     "reference": "reference ref reference_text gold",
-    "output": "output tgt target translation hypothesis hyp mt summary response",
+    "output": "output tgt target translation hypothesis hyp mt summary response completion "
+    "generation prediction model_output model_response",
     "document": "document doc document_id doc_id docid",
     "position": "position doc_position",
     "domain": "domain genre topic",
@@ -123,6 +124,18 @@ def parse_columns(text: str) -> dict[str, str]:
 _MISSING_WORDS = ("", "na", "n/a", "#n/a", "nan", "none", "null")
 """What people write, in any case, where a number is missing; in a column of texts these are texts."""
 
+_MISSING_MARKS = ("-", "--", "–", "—", "n.a.", "k.a.", "k. a.", "#div/0!", "#value!", "#ref!", "#name?", "#num!")
+"""The same, in a column that holds numbers, too."""
+
+_FLAGS = {
+    **dict.fromkeys(("yes", "true", "pass", "passed", "correct"), 1.0),
+    **dict.fromkeys(("no", "false", "fail", "failed", "incorrect", "wrong"), 0.0),
+}
+"""Words, in any case, that are numbers where all of a column that must hold numbers has them."""
+
+_DATE = r"^\d{4}-\d\d-\d\d(T|$)"
+_PERCENT, _FRACTION = r"^([+-]?\d+(?:[.,]\d+)?)\s*%$", r"^(\d+(?:[.,]\d+)?)\s*/\s*(\d+)$"
+
 _MAX_ODD_CELLS = 10
 """A column of numbers may have one mistaken cell in this many."""
 
@@ -176,18 +189,21 @@ def _cast_text(column: pl.Series, where: str) -> pl.Series:
 
 def parse_numbers(column: pl.Series, where: str) -> FloatArray:
     """Return finite numbers, NaN if missing; warn if words such as 'NA' are read as missing."""
-    if column.dtype == pl.Boolean:
-        raise NotNumericError(
-            f"{where}: the column '{column.name}' holds true and false; scores must be numbers", column.name
-        )
     if column.dtype.is_nested() or column.dtype.is_temporal():
         raise FormatError(
             f"{where} row 1: '{column[0]}' in column '{column.name}' is not a number ({column.dtype}); scores must be"
         )
     numbers, bad = _cast_numbers(column)
+    if column.dtype == pl.Boolean or (bad.any() and not numbers.count()):
+        flags = parse_flags(column)
+        if flags is not None:
+            _warn_flags(column, flags, where)
+            return flags
     if bad.any():
         row = _find_first_row(bad)
-        if column.str.contains(_THOUSANDS).fill_null(value=False).any():
+        if column.str.contains(_DATE).fill_null(value=False).any():
+            remedy = "spreadsheets make dates of what looks like one: format the column as text, and type it again"
+        elif column.str.contains(_THOUSANDS).fill_null(value=False).any():
             remedy = "write it with a decimal point and without thousands separators"
         else:
             remedy = "correct it, or leave it empty if it is missing"
@@ -198,6 +214,7 @@ def parse_numbers(column: pl.Series, where: str) -> FloatArray:
         )
     if column.dtype == pl.String:
         _warn_missing_words(column, numbers.is_null() & (column.str.strip_chars() != ""), where)
+        _warn_form(column, numbers, where)
     values: FloatArray = numbers.to_numpy()
     if np.isinf(values).any():
         row = int(np.flatnonzero(np.isinf(values))[0]) + 1
@@ -227,6 +244,36 @@ def _warn_missing_words(column: pl.Series, words: pl.Series, where: str) -> None
             AliquotWarning,
             3,
         )
+
+
+def parse_flags(column: pl.Series) -> FloatArray | None:
+    """Return 1 and 0 if all cells are true or false, yes or no, pass or fail, or missing; else None.
+
+    >>> parse_flags(pl.Series(["pass", None, "Fail"])), parse_flags(pl.Series(["pass", "4"]))
+    (array([ 1., nan,  0.]), None)
+    """
+    if column.dtype not in (pl.Boolean, pl.String) or column.null_count() == len(column):
+        return None
+    words = column.cast(pl.String).str.strip_chars().str.to_lowercase()
+    flags = words.replace_strict(_FLAGS, default=None, return_dtype=pl.Float64)
+    if (flags.is_null() & words.is_not_null() & ~words.is_in(_MISSING_WORDS)).any() or not flags.count():
+        return None
+    values: FloatArray = flags.to_numpy()
+    return values
+
+
+def _warn_flags(column: pl.Series, flags: FloatArray, where: str) -> None:
+    words = [str(column.filter(pl.Series(flags == flag)).head(1).cast(pl.String).to_list()) for flag in (1, 0)]
+    meanings = [f"{word[1:-1]} is {flag}" for word, flag in zip(words, (1, 0), strict=True) if word != "[]"]
+    warnings.warn(f"{where}: the column '{column.name}' is read as numbers: {', '.join(meanings)}", AliquotWarning, 3)
+
+
+def _warn_form(column: pl.Series, numbers: pl.Series, where: str) -> None:
+    """Warn where numbers are written as percentages or as points out of a number."""
+    first = column.filter(numbers.is_not_null()).head(1)
+    if first.str.contains(r"[%/]").any():
+        value = numbers.drop_nulls()[0]
+        warnings.warn(f"{where}: '{first[0]}' in column '{column.name}' is read as {value:g}", AliquotWarning, 3)
 
 
 def is_numeric(column: pl.Series, where: str) -> bool:
@@ -264,7 +311,7 @@ def infer_type(column: pl.Series) -> pl.Series:
     """Cast a text column to integers, floats or booleans if all its cells are."""
     if column.dtype != pl.String or column.name in ("annotator", "criterion"):
         return column
-    numbers, bad = _cast_numbers(column)
+    numbers, bad = _cast_numbers(column, plain=True)
     if not bad.any():
         integers = column.cast(pl.Int64, strict=False)
         return integers if integers.null_count() == numbers.null_count() else numbers
@@ -274,8 +321,11 @@ def infer_type(column: pl.Series) -> pl.Series:
     return column
 
 
-def _cast_numbers(column: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Return the numbers, null if missing, and a mask of cells that hold something else."""
+def _cast_numbers(column: pl.Series, *, plain: bool = False) -> tuple[pl.Series, pl.Series]:
+    """Return the numbers, null if missing, and a mask of cells that hold something else.
+
+    Unless `plain`, marks such as "-" are missing beside numbers, and columns of percentages or points are numbers.
+    """
     if column.dtype != pl.String:
         return column.cast(pl.Float64, strict=False), pl.repeat(value=False, n=len(column), eager=True)
     text = column.str.strip_chars()
@@ -285,7 +335,27 @@ def _cast_numbers(column: pl.Series) -> tuple[pl.Series, pl.Series]:
     if bad.any() and _has_decimal_commas(text.filter(~missing)):
         numbers = text.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False).set(missing, None)
         bad = numbers.is_null() & ~missing
+    if bad.any() and not plain:
+        marks = text.str.to_lowercase().is_in(_MISSING_MARKS)
+        if not numbers.count():
+            numbers = _cast_forms(text).set(missing, None)
+        bad = numbers.is_null() & ~missing & ~(marks & (numbers.count() > 0))
     return numbers, bad
+
+
+def _cast_forms(text: pl.Series) -> pl.Series:
+    """Return the numbers that percentages (85% is 0.85) or points out of one number (4/5 is 4) stand for, else null.
+
+    >>> _cast_forms(pl.Series(["85%", "12,5 %"])).to_list(), _cast_forms(pl.Series(["4/5", "3/5", "3/4"])).to_list()
+    ([0.85, 0.125], [None, None, None])
+    """
+    point = text.str.replace(",", ".", literal=True)
+    percent = point.str.extract(_PERCENT).cast(pl.Float64)
+    if percent.count():
+        return percent / 100
+    denominator = point.str.extract(_FRACTION, 2).cast(pl.Float64)
+    several = denominator.drop_nulls().n_unique() != 1
+    return point.str.extract(_FRACTION).cast(pl.Float64).set(denominator.is_null() | several, None)
 
 
 def _has_decimal_commas(text: pl.Series) -> bool:
