@@ -10,7 +10,8 @@ from typing import Any, Literal, get_args
 import polars as pl
 
 from aliquot.core.result import Result, frame_of
-from aliquot.core.verdict_words import PairTest
+from aliquot.core.statements import Decision
+from aliquot.core.verdict_words import PairTest, decide_pairs
 from aliquot.core.view import Column, View
 from aliquot.core.written import format_fixed, format_percent
 from aliquot.errors import unknown_name
@@ -144,6 +145,10 @@ class Comparison(Result):
     def views(self) -> Sequence[View]:
         """Return the views `systems` and `pairs`; many pairs are a detail."""
         return (_system_view(self), _pair_view(self))
+
+    def decisions(self) -> tuple[Decision, ...]:
+        """Return for each pair of systems that can be compared whether they are told apart."""
+        return decide_pairs(self.tests, self.alpha)
 
     def document(self) -> Mapping[str, Any]:
         """The fields, without the tests of pairs that were never compared."""

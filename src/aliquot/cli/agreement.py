@@ -24,7 +24,7 @@ PICTURES = ("pairs", "annotators")
 def run(
     data: options.DataArgument,
     reading: options.Reading,
-    output: options.Output,
+    output: options.ResultOutput,
     judgments: Annotated[
         list[Path] | None,
         options.judgments_option(help="People's judgments, where DATA has none or others; may be repeated."),
@@ -86,7 +86,7 @@ def run(
 
     Example: aliquot agreement labels.csv --answer label --recode "L|A|T=unusable,MT|E|F=usable,V=valid"
     """
-    common.require_writable(output.file)
+    common.require_output(output)
     common.require_picture(plot, picture, PICTURES)
     if pair_measure is not None:
         one_of("pair_measure", pair_measure, PAIR_MEASURES)

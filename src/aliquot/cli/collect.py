@@ -285,12 +285,12 @@ def add(
 
 
 @app.command()
-def check(campaign: CampaignArgument, output: options.Output) -> None:
+def check(campaign: CampaignArgument, output: options.ResultOutput) -> None:
     """Prove that the file is whole and the judgments are what the log of events says; exit code 1 where they are not.
 
     Example: aliquot collect check campaign.db
     """
-    common.require_writable(output.file)
+    common.require_output(output)
     with render.show_activity("building everything again from the log"):
         result = check_campaign(campaign)
     common.write_and_print(result, output)

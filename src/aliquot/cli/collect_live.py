@@ -114,7 +114,7 @@ def backup(
 
 def rehearse(
     campaign: CampaignArgument,
-    output: options.Output,
+    output: options.ResultOutput,
     annotators: Annotated[int, typer.Option("--annotators", min=1, help="How many simulated people judge.")] = 12,
     noise: Annotated[
         float, options.rare_option("--noise", help="Spread of a judgment, as a share of the scale.")
@@ -146,7 +146,7 @@ def rehearse(
     from aliquot.collect.rehearse import rehearse as run_rehearsal
     from aliquot.collect.simulated_people import Behaviour
 
-    common.require_writable(output.file)
+    common.require_output(output)
     prices = costs.pick("seconds_per_judgment", "hourly", "currency")
     behaviour = Behaviour(noise, severity, careless, dropouts, prices.pop("seconds_per_judgment", None))
     with naming_damage(campaign), render.show_activity("rehearsing"):

@@ -14,7 +14,7 @@ import polars as pl
 
 from aliquot.cli import NOTES, render
 from aliquot.cli.commands import spell_options
-from aliquot.cli.options import Output, Reading
+from aliquot.cli.options import Output, Reading, ResultOutput
 from aliquot.cli.render import show_activity
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
@@ -23,7 +23,7 @@ from aliquot.core.view import View
 from aliquot.errors import OptionError, OutputError, unknown_name
 from aliquot.io import load as io_load
 from aliquot.io import load_judgments as io_judgments
-from aliquot.io import result_files
+from aliquot.io import writers
 from aliquot.io.journal import journal_path
 from aliquot.io.overwrite import register_output
 from aliquot.io.result_files import encode_json
@@ -171,14 +171,15 @@ def with_notes(document: dict[str, Any]) -> dict[str, Any]:
     return document | {"notes": [*own, *told]} if own or told else document
 
 
-def save_result(result: Result, path: Path, table: str | None = None) -> None:
-    """Write a result by the path's ending, as `Result.save` does, with all notes in its JSON document."""
-    result.save(path, table, document=with_notes(result.to_dict()))
+def save_result(result: Result, output: ResultOutput, table: str | None = None) -> None:
+    """Write a result, if it is to be written, as `Result.save` does, with all notes in its JSON document."""
+    if output.file is not None or output.to is not None:
+        result.save(output.file, table, document=with_notes(result.to_dict()), to=output.to)
 
 
 def write_and_print(
     result: Result,
-    output: Output,
+    output: ResultOutput,
     table: str | None = None,
     *,
     details: Collection[str] = (),
@@ -195,8 +196,7 @@ def write_and_print(
         views: What to print in place of the result's views.
         files: Further files that were written, to be named.
     """
-    if output.file is not None:
-        save_result(result, output.file, table)
+    save_result(result, output, table)
     print_outcome(result, output, [output.file, *files], details=details, views=views)
 
 
@@ -221,7 +221,7 @@ def print_outcome(
 
 def write_result(table: pl.DataFrame, document: dict[str, Any], path: Path) -> None:
     """Write a result by the path's ending: .json, .csv, .tsv or .parquet; JSON to standard output ("-")."""
-    result_files.write_result(path, with_notes(document), lambda: table)
+    writers.write_result(path, with_notes(document), lambda: table)
 
 
 def require_picture(path: Path | None, picture: str | None = None, known: Sequence[str] = ()) -> None:
@@ -257,6 +257,12 @@ def explain_interruption(output: Path | None) -> Iterator[None]:
             f"interrupted; {journal_path(output)} keeps the finished work: run the same command again to "
             "resume, or delete that file to start anew"
         ) from None
+
+
+def require_output(output: ResultOutput, kind: writers.Kind = "result") -> None:
+    """Refuse, before any work, a format that does not hold such content, and a path that cannot be written."""
+    place = "file" if output.to is None else writers.find_writer(kind, output.to).place
+    require_writable(output.file, or_folder=place != "file")
 
 
 def require_writable(path: Path | None, *, or_folder: bool = False) -> None:

@@ -98,7 +98,7 @@ def run(
     moved: MovedOptions = MovedOptions(),  # noqa: B008  (frozen)
     plot: options.PlotOption = None,
     seed: options.SeedOption = 0,
-    output: options.Output = options.Output(),  # noqa: B008  (frozen)
+    output: options.ResultOutput = options.ResultOutput(),  # noqa: B008  (frozen)
 ) -> None:
     """Which system do people prefer?
 
@@ -109,7 +109,7 @@ def run(
 
     Example: aliquot compare choices.csv --ties davidson --pairs
     """
-    common.require_writable(output.file)
+    common.require_output(output)
     common.require_picture(plot)
     with render.show_activity("comparing"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", MOVED_KIND)  # the note on the spelling says the same

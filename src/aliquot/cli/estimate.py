@@ -34,7 +34,7 @@ PICTURES = ("systems", "pairs")
 def run(
     data: options.DataArgument,
     reading: options.Reading,
-    output: options.Output,
+    output: options.ResultOutput,
     selection: Annotated[
         Path | None, typer.Option("--selection", "-s", metavar="FILE", help="What `aliquot select` wrote.")
     ] = None,
@@ -95,7 +95,7 @@ def run(
 
     Example: aliquot estimate data.jsonl --selection selection.jsonl --judgments judgments.csv
     """
-    common.require_writable(output.file)
+    common.require_output(output)
     common.require_picture(plot, picture, PICTURES)
     if plot is not None and sequential:
         raise OptionError("--sequential has no picture; leave --plot out")
@@ -143,12 +143,12 @@ def _make_figure(result: Estimates, picture: str) -> Any:
     return pairs_figure(result) if picture == "pairs" else forest_figure(result)
 
 
-def _run_sequential(evalset: EvalSet, output: options.Output, *, target: str, **arguments: Any) -> None:
+def _run_sequential(evalset: EvalSet, output: options.ResultOutput, *, target: str, **arguments: Any) -> None:
     if arguments["value_range"] is None:
         raise OptionError("--sequential needs the scale's ends: give --range LOW,HIGH, e.g. 0,100")
     outcome = replay_in_time(evalset, target=one_of("target", target, SEQUENCE_TARGETS), **arguments)
-    if output.file is not None:
-        if not resolve_ending(output.file, ".json").endswith(".json"):
+    if output.file is not None or output.to is not None:
+        if output.to is None and not resolve_ending(str(output.file), ".json").endswith(".json"):
             raise OptionError(f"{output.file}: a replay is written as .json")
-        outcome.save(output.file)
+        outcome.save(output.file, to=output.to)
     common.print_outcome(outcome, output, [])

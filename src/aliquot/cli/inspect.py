@@ -8,7 +8,7 @@ from aliquot.cli import common, options, render
 def run(
     data: options.DataArgument,
     reading: options.Reading,
-    output: options.Output,
+    output: options.ResultOutput,
     seed: options.SeedOption = 0,
 ) -> None:
     """What is in my data, and what can I do with it?
@@ -19,11 +19,10 @@ def run(
     Example: aliquot inspect data.jsonl --human mqm
     """
     del seed  # nothing is drawn; accepted because all data verbs take it
-    common.require_writable(output.file)
+    common.require_output(output)
     evalset = common.load_data(data, reading)
     description = evalset.describe()
-    if output.file is not None:
-        common.save_result(description, output.file)
+    common.save_result(description, output)
     if output.json:
         common.print_json(description.to_dict())
     else:

@@ -78,6 +78,14 @@ OutputOption = Annotated[
     Path | None,
     typer.Option("-o", "--output", metavar="FILE", help="Write the result here, whole or not at all; '-' prints it."),
 ]
+ToOption = Annotated[
+    str | None,
+    rare_option(
+        "--to",
+        metavar="NAME",
+        help="Format, where the ending does not say it: junit, github, mlflow, every-eval-ever, ...",
+    ),
+]
 PlotOption = Annotated[
     Path | None, typer.Option("--plot", metavar="FILE", help="Draw it, too: .svg, .png or .pdf.", rich_help_panel=MORE)
 ]
@@ -191,6 +199,13 @@ class Output:
     json: JsonOption = False
     file: OutputOption = None
     all_rows: AllRowsOption = False
+
+
+@dataclass(frozen=True)
+class ResultOutput(Output):
+    """Where a result goes, and in which format."""
+
+    to: ToOption = None
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ class OldOptions:
 
 @app.command()
 def run(
-    output: options.Output,
+    output: options.ResultOutput,
     reading: options.Reading,
     costs: options.Costs,
     old: OldOptions,
@@ -158,7 +158,7 @@ def run(
 
     Example: aliquot plan power --difference 1 --sd 25
     """
-    common.require_writable(output.file)
+    common.require_output(output)
     if plot is not None:
         _require_plot(plot, data)
     evalset, judged = common.load_with_judgments(data, judgments, reading)
@@ -200,7 +200,7 @@ def run(
 
 @app.command()
 def power(
-    output: options.Output,
+    output: options.ResultOutput,
     costs: options.Costs,
     difference: DifferenceOption = None,
     sd: Annotated[str | None, typer.Option("--sd", metavar="SD", help="Standard deviation of judgments.")] = None,
@@ -238,7 +238,7 @@ def power(
 
     Example: aliquot plan power --budget 500EUR --sd 25 --cost seconds-per-judgment=40,hourly=20
     """
-    common.require_writable(output.file)
+    common.require_output(output)
     result = plan_power(
         difference=_parse_numbers("difference", difference),
         sd=_parse_numbers("sd", sd),
@@ -262,7 +262,7 @@ def power(
 @app.command()
 def adaptive(
     data: options.DataArgument,
-    output: options.Output,
+    output: options.ResultOutput,
     reading: options.Reading,
     costs: options.Costs,
     question: Annotated[AdaptiveQuestion, typer.Option("--question", "-q", help="What is to be decided.")] = "best",
@@ -287,7 +287,7 @@ def adaptive(
 
     Example: aliquot plan adaptive data.jsonl --question best
     """
-    common.require_writable(output.file)
+    common.require_output(output)
     evalset, judged = common.load_with_judgments(data, judgments, reading)
     with count_progress("replaying") as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)  # they are among the notes
@@ -313,10 +313,9 @@ def adaptive(
     _print_plan(result, output)
 
 
-def _print_plan(result: Plan, output: options.Output, plot: Path | None = None, *, pairs: bool = False) -> None:
+def _print_plan(result: Plan, output: options.ResultOutput, plot: Path | None = None, *, pairs: bool = False) -> None:
     """Write and print a plan."""
-    if output.file is not None:
-        common.save_result(result, output.file, "pairs" if pairs and isinstance(result, CampaignPlan) else None)
+    common.save_result(result, output, "pairs" if pairs and isinstance(result, CampaignPlan) else None)
     if output.json:
         common.print_json(result.to_dict())
         return

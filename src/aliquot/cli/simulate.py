@@ -10,9 +10,10 @@ import typer
 from aliquot.cli import common, options
 from aliquot.cli.commands import old_option
 from aliquot.cli.render import count_progress
+from aliquot.core.result import Result
 from aliquot.errors import unknown_name
 from aliquot.io.journal import journal_path
-from aliquot.io.result_files import require_ending
+from aliquot.io.writers import choose_writer
 from aliquot.metric_eval.measures import MEASURES, Test, select_measures
 from aliquot.simulation.by_annotator import DEFAULT_METHODS as ANNOTATOR_METHODS
 from aliquot.simulation.by_annotator import replay_annotators
@@ -67,7 +68,7 @@ EngineOption = Annotated[
 @app.command()
 def run(
     data: PastArgument,
-    output: options.Output,
+    output: options.ResultOutput,
     reading: options.Reading,
     choosing: options.Choosing,
     costs: options.Costs,
@@ -159,8 +160,8 @@ def run(
             **vars(choosing),
             **costs.pick("cost", "seconds_per_item", "hourly", "currency"),
         )
+    common.save_result(result, output)
     if output.file is not None:
-        common.save_result(result, output.file)
         journal_path(output.file).unlink(missing_ok=True)
     if plot is not None:
         from aliquot.report.figures import draw_curves
@@ -172,7 +173,7 @@ def run(
 @study.command()
 def by_annotator(
     data: PastArgument,
-    output: options.Output,
+    output: options.ResultOutput,
     reading: options.Reading,
     methods: MethodsOption = _ANNOTATOR_METHODS,
     budgets: BudgetsOption = DEFAULT_BUDGETS,
@@ -213,7 +214,7 @@ def by_annotator(
 @study.command()
 def by_metric(
     data: PastArgument,
-    output: options.Output,
+    output: options.ResultOutput,
     reading: options.Reading,
     methods: Annotated[
         str, typer.Option("--methods", metavar="A,B,...", help="Selectors that take a metric.")
@@ -239,7 +240,7 @@ def by_metric(
 @study.command()
 def protocols(
     data: PastArgument,
-    output: options.Output,
+    output: options.ResultOutput,
     reading: options.Reading,
     budget: Annotated[
         str, typer.Option("--budget", metavar="AMOUNT", help="One share; judged: each set's own coverage.")
@@ -272,11 +273,11 @@ def protocols(
     common.write_and_print(result, output)
 
 
-def _require_output(output: options.Output) -> None:
+def _require_output(output: options.ResultOutput) -> None:
     """Refuse before hours of work what could not be written after it."""
-    common.require_writable(output.file)
+    common.require_output(output)
     if output.file is not None:
-        require_ending(output.file)
+        choose_writer("result", output.file, output.to, default=".json", of=Result)
 
 
 def _choose_plotted(plot: Path | None, name: str | None, measures: list[str]) -> str:

@@ -109,7 +109,7 @@ def run(
     draws: Annotated[int | None, _criteria("--draws", max=10**6, help="Bootstrap draws (1000).")] = None,
     own: SurveyOptions = SurveyOptions(),  # noqa: B008  (frozen)
     seed: options.SeedOption = 0,
-    output: options.Output = options.Output(),  # noqa: B008  (frozen)
+    output: options.ResultOutput = options.ResultOutput(),  # noqa: B008  (frozen)
 ) -> None:
     """Do the questions that people answered make sense?
 
@@ -121,7 +121,7 @@ def run(
 
     Example: aliquot survey trial.csv --groups report,control
     """
-    common.require_writable(output.file)
+    common.require_output(output)
     with render.show_activity("analysing"):
         result = survey(
             data,

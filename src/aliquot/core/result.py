@@ -18,6 +18,7 @@ from aliquot.core.shown import Shown
 
 if TYPE_CHECKING:  # a description of an EvalSet is itself a Result
     from aliquot.core.evalset import EvalSet
+    from aliquot.core.statements import Decision, SystemMean
     from aliquot.core.view import View
 
 _DTYPES: Mapping[str, pl.DataType] = MappingProxyType(
@@ -60,19 +61,38 @@ class Result(Shown):
         verdict = self.verdict
         return document if verdict is None else {"verdict": verdict} | document
 
-    def save(self, path: str | Path, table: str | None = None, *, document: Mapping[str, Any] | None = None) -> None:
-        """Write the result by the path's ending, whole or not at all; standard output ("-") gets JSON.
+    def decisions(self) -> Sequence[Decision]:
+        """Return what the result decides, for test reports; results that decide something override it."""
+        return ()
+
+    def means(self) -> Sequence[SystemMean]:
+        """Return the means of systems with their uncertainty; results that estimate any override it."""
+        return ()
+
+    def save(
+        self,
+        path: str | Path | None = None,
+        table: str | None = None,
+        *,
+        document: Mapping[str, Any] | None = None,
+        to: str | None = None,
+    ) -> None:
+        """Write the result by the path's ending or as `to` says; standard output ("-") gets JSON.
 
         Args:
             path: `.json` holds `to_dict`; `.csv`, `.tsv` and `.parquet` hold `to_frame`; `.md` and `.tex` the tables
-                of `views`.
+                of `views`; `.xml` is JUnit XML of decisions. `to="github"` and `to="mlflow"` do without a path.
             table: which table, where `to_frame` has several; for `.md` and `.tex` the name of a view.
             document: what `.json` holds instead of `to_dict`.
+            to: a format by name: json, csv, tsv, parquet, markdown, latex, junit, github (a step summary), mlflow,
+                every-eval-ever.
         """
-        from aliquot.io.result_files import write_result  # noqa: PLC0415  (io is built on results)
+        from aliquot.io.writers import write_result  # noqa: PLC0415  (io is built on results)
 
         content = self.to_dict() if document is None else document
-        write_result(path, content, lambda: self._choose_frame(table), lambda: self._shown_views(table))
+        write_result(
+            path, content, lambda: self._choose_frame(table), lambda: self._shown_views(table), result=self, to=to
+        )
 
     def _choose_frame(self, name: str | None) -> pl.DataFrame:
         return self.to_frame() if name is None else self.to_frame(name)  # type: ignore[call-arg]  # of several tables

@@ -7,11 +7,12 @@ best" only of a system all of whose pairs are.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from aliquot.core.statements import Decision
 from aliquot.stats.multiple_testing import PairAdjustment, adjust_p_values
 
 MAX_NAMES = 3  # names that are written out
@@ -63,6 +64,24 @@ def format_probability(p: float) -> str:
 
 def _compare_p(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"= {p:.3f}" if p < 0.1 else f"= {p:.2f}"
+
+
+def decide_pairs(tests: Iterable[PairTest], alpha: float) -> tuple[Decision, ...]:
+    """Decide of each pair of systems, the higher one first, whether they differ: passed, or undecided.
+
+    >>> for decision in decide_pairs([PairTest("A", "B", 0.001, 0.002), PairTest("B", "C", 0.6, 0.6)], 0.05):
+    ...     print(f"{decision.outcome}: {decision.message}")
+    passed: A is better than B (p = 0.001, adjusted 0.002)
+    undecided: B and C cannot be told apart (p = 0.60)
+    """
+    return tuple(_decide_pair(test, format_p(test.p, test.p_adjusted), alpha) for test in tests)
+
+
+def _decide_pair(test: PairTest, p: str, alpha: float) -> Decision:
+    name = f"{test.a} vs {test.b}"
+    if test.p_adjusted < alpha:
+        return Decision(name, "passed", f"{test.a} is better than {test.b} ({p})")
+    return Decision(name, "undecided", f"{test.a} and {test.b} cannot be told apart ({p})")
 
 
 @dataclass(frozen=True)

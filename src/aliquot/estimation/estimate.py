@@ -218,7 +218,7 @@ def estimate(
         annotators=noise.annotators,
         changes=changes,
         variance=goal.parts,
-        details=dict(fitted.details) | {"mismatches": mismatches},
+        details=dict(fitted.details) | {"mismatches": mismatches, "dataset": data.name, "score": name},
         signature=make_signature(
             f"estimate:{spec}",
             data,

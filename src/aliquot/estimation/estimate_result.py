@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import polars as pl
 
 from aliquot.core.result import Result
-from aliquot.core.verdict_words import Lead, PairTest, find_lead
+from aliquot.core.statements import Decision, SystemMean
+from aliquot.core.verdict_words import Lead, PairTest, decide_pairs, find_lead
 from aliquot.core.view import View
 from aliquot.errors import unknown_name
 from aliquot.estimation.estimate_views import estimate_views
@@ -104,14 +106,45 @@ class Estimates(Result):
     def lead(self) -> Lead:
         """The leading systems by the p-values of the result; needs two judged systems."""
         judged = [row for row in self.systems if row.cluster is not None]
-        published, names = self.rule == "published", [row.system for row in judged]
-        tests = [
+        clusters, method = [row.cluster or 0 for row in judged], "none" if self.rule == "published" else self.adjust
+        return find_lead([row.system for row in judged], clusters, self._pair_tests, alpha=self.alpha, method=method)
+
+    @property
+    def _pair_tests(self) -> list[PairTest]:
+        """The tests of all pairs of judged systems."""
+        published, judged = self.rule == "published", {row.system for row in self.systems if row.cluster is not None}
+        return [
             PairTest(pair.a, pair.b, pair.p_sample if published else pair.p, pair.p_adjusted)
             for pair in self.pairs
-            if {pair.a, pair.b} <= set(names)
+            if {pair.a, pair.b} <= judged
         ]
-        clusters, method = [row.cluster or 0 for row in judged], "none" if published else self.adjust
-        return find_lead(names, clusters, tests, alpha=self.alpha, method=method)
+
+    def decisions(self) -> tuple[Decision, ...]:
+        """Return for each pair of judged systems whether they are told apart."""
+        tests = self._pair_tests
+        if self.rule == "published":
+            tests = [replace(test, p_adjusted=test.p) for test in tests]
+        return decide_pairs(tests, self.alpha)
+
+    def means(self) -> list[SystemMean]:
+        """Return the estimate of each judged system."""
+        return [
+            SystemMean(
+                row.system,
+                score=self.details.get("score") or "human",
+                dataset=self.details.get("dataset", "data"),
+                value=row.estimate,
+                se=row.se,
+                low=row.low,
+                high=row.high,
+                level=self.level,
+                n=row.n,
+                method=self.method,
+                interval=self.interval,
+            )
+            for row in self.systems
+            if not math.isnan(row.estimate)
+        ]
 
     @property
     def contenders(self) -> tuple[str, ...]:

@@ -1,21 +1,34 @@
-"""Writing a result by the path's ending: its JSON document, its table of numbers, or its views for a paper."""
+"""A result in our own formats: its JSON document, its table of numbers, its views for a paper, a summary for GitHub."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import polars as pl
 
-from aliquot.core.result import to_plain
+from aliquot.core import escape
+from aliquot.core.result import Result, to_plain
 from aliquot.core.view import View
 from aliquot.errors import OptionError
-from aliquot.io.formats import tables
-from aliquot.io.writing import resolve_ending, write_bytes
+from aliquot.io.formats import junit, tables
+from aliquot.io.writing import is_stream, write_bytes
 
-ENDINGS = (".json", ".csv", ".tsv", ".parquet", ".md", ".tex")
+GITHUB_VARIABLE = "GITHUB_STEP_SUMMARY"
+
+
+@dataclass(frozen=True)
+class ResultContent:
+    """What a result is written from: its JSON document, its table, its views, and the result where it is one."""
+
+    document: Mapping[str, Any]
+    frame: Callable[[], pl.DataFrame]
+    views: Callable[[], Sequence[View]] | None = None
+    result: Result | None = None
 
 
 def encode_json(document: Mapping[str, Any]) -> bytes:
@@ -27,33 +40,58 @@ def encode_json(document: Mapping[str, Any]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(document, enc_hook=to_plain), indent=2)
 
 
-def require_ending(path: str | Path, endings: Sequence[str] = ENDINGS) -> None:
-    """Raise OptionError where `write_result` has no format for the path's ending."""
-    name = resolve_ending(path, ".json")
-    if not name.endswith(tuple(endings)) and not name.removesuffix(".gz").endswith(ENDINGS[1:4]):
-        raise OptionError(f"{path}: unknown ending; use {', '.join(endings[:-1])} or {endings[-1]}", "output")
+def write_document(content: ResultContent, path: str | Path) -> None:
+    """Write the JSON document."""
+    write_bytes(path, encode_json(content.document) + b"\n")
 
 
-def write_result(
-    path: str | Path,
-    document: Mapping[str, Any],
-    frame: Callable[[], pl.DataFrame],
-    views: Callable[[], Sequence[View]] | None = None,
-) -> None:
-    """Write a result, whole or not at all; standard output ("-") and other streams get JSON.
+def write_markdown(content: ResultContent, path: str | Path) -> None:
+    """Write the views as Markdown tables."""
+    write_bytes(path, "\n".join(view.to_markdown() for view in _list_tables(content)).encode())
 
-    Args:
-        path: `.json` writes the document, `.csv`, `.tsv` and `.parquet` the table, `.md` and `.tex` the views.
-        document: the JSON document.
-        frame: gives the table.
-        views: gives the views; without them, `.md` and `.tex` are refused.
-    """
-    require_ending(path, ENDINGS if views is not None else ENDINGS[:4])
-    name = resolve_ending(path, ".json")
-    if name.endswith(".json"):
-        write_bytes(path, encode_json(document) + b"\n")
-    elif views is not None and name.endswith((".md", ".tex")):
-        texts = [view.to_markdown() if name.endswith(".md") else view.to_latex() for view in views() if view.columns]
-        write_bytes(path, "\n".join(texts).encode())
-    else:
-        tables.write(frame(), path)
+
+def write_latex(content: ResultContent, path: str | Path) -> None:
+    """Write the views as LaTeX tabulars."""
+    write_bytes(path, "\n".join(view.to_latex() for view in _list_tables(content)).encode())
+
+
+def _list_tables(content: ResultContent) -> list[View]:
+    return [view for view in (content.views() if content.views else ()) if view.columns]
+
+
+def write_junit(content: ResultContent, path: str | Path) -> None:
+    """Write the decisions as JUnit XML."""
+    signature = str(content.document.get("signature", ""))
+    parts = signature.split("|")  # aliquot:0.3.0|estimate:mean|...
+    suite = f"aliquot.{parts[1].partition(':')[0]}" if len(parts) > 1 else "aliquot"
+    decisions = content.result.decisions() if content.result else ()
+    write_bytes(
+        path, junit.format_junit(suite, decisions, signature=signature, summary=content.document.get("verdict"))
+    )
+
+
+def write_step_summary(content: ResultContent, path: str | Path | None) -> None:
+    """Append verdict, tables and notes as Markdown to a file, by default the step summary of a GitHub workflow."""
+    path = path or os.environ.get(GITHUB_VARIABLE)
+    if not path:
+        raise OptionError(f"{GITHUB_VARIABLE} is not set, so this is no GitHub workflow; name a file to append to")
+    earlier = b"" if is_stream(path) or not Path(path).exists() else Path(path).read_bytes()
+    write_bytes(path, earlier + format_step_summary(content).encode())
+
+
+def format_step_summary(content: ResultContent) -> str:
+    """Return a result as Markdown: the verdict in bold, each view under its title, notes, the signature."""
+    verdict, signature = content.document.get("verdict"), content.document.get("signature")
+    parts = [f"**{escape.markdown(verdict)}**\n"] if verdict else []
+    for view in _list_tables(content):
+        parts += [escape.markdown(view.title) + "\n"] if view.title else []
+        parts.append(view.to_markdown())
+    notes = [str(note) for note in content.document.get("notes") or ()]
+    parts += ["".join(f"- {escape.markdown(note)}\n" for note in notes)] if notes else []
+    parts += [f"<sub>{escape.markdown(signature)}</sub>\n"] if signature else []
+    return "\n".join(parts) + "\n"
+
+
+def write_table(content: ResultContent, path: str | Path, ending: str | None = None) -> None:
+    """Write the table; `ending` says as what, where the path's does not."""
+    tables.write(content.frame(), path, ending)

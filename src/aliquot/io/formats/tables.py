@@ -447,9 +447,9 @@ def _parse_item_field(column: pl.Series, where: str) -> pl.Series:
 # -- writing -------------------------------------------------------------------------------------------------------
 
 
-def write(table: pl.DataFrame, path: Path | str) -> None:
-    """Write a table by the path's ending: .csv, .tsv (and .gz of them) or .parquet; CSV to standard output ("-")."""
-    name = resolve_ending(path, ".csv").removesuffix(".gz")
+def write(table: pl.DataFrame, path: Path | str, ending: str | None = None) -> None:
+    """Write a table by `ending` or the path's: .csv, .tsv (and .gz of them) or .parquet; CSV to standard output."""
+    name = ending or resolve_ending(path, ".csv").removesuffix(".gz")
     if name.endswith(".parquet"):
         write_parquet(table, path)
         return

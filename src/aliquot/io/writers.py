@@ -1,0 +1,179 @@
+"""The formats that can be written, by name (`to`) or by ending: of data, of selections and of results.
+
+A format is one `Writer` for each kind of content that it holds. What cannot be written so is refused by the names and
+endings that can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+import polars as pl
+
+from aliquot.core.evalset import EvalSet
+from aliquot.core.result import Result
+from aliquot.core.view import View
+from aliquot.errors import OptionError
+from aliquot.io import result_files
+from aliquot.io.formats import items, mtme, parquet, tables
+from aliquot.io.result_files import ResultContent
+from aliquot.io.writing import resolve_ending
+from aliquot.validation import one_of
+
+Kind = Literal["data", "selection", "result"]
+_WORDS: Mapping[Kind, str] = MappingProxyType({"data": "data", "selection": "selections", "result": "results"})
+LongTable = Literal["scores", "judgments"]
+"""What a long table holds, one row for each."""
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A format of one kind of content.
+
+    Attributes:
+        name: What `to` calls it.
+        kind: What it holds.
+        write: Writes content to a path; data writers also take which long table and which language pair.
+        endings: Those of paths that mean it.
+        needs: The method of a result that gives what is written; other results cannot be written so.
+        place: Whether the path is a file or a folder; "optional": it may be absent.
+    """
+
+    name: str
+    kind: Kind
+    write: Callable[..., None]
+    endings: tuple[str, ...] = ()
+    needs: Literal["", "views", "decisions", "means"] = ""
+    place: Literal["file", "folder", "optional"] = "file"
+
+    def fits(self, of: type[Result] | None) -> bool:
+        """Return whether results of a class have what is written; None stands for a document and a table only."""
+        if not self.needs or self.needs == "views":
+            return not self.needs or of is not None
+        return of is not None and getattr(of, self.needs) is not getattr(Result, self.needs)
+
+
+# -- data ----------------------------------------------------------------------------------------------------------
+
+
+def _write_whole(write: Callable[[EvalSet, str | Path], None]) -> Callable[..., None]:
+    """Make a writer of data of a function that writes everything, whichever table and pair are asked for."""
+    return lambda evalset, path, _what, _pair: write(evalset, path)
+
+
+def _write_long_table(evalset: EvalSet, path: str | Path, what: LongTable | None, _: str | None, ending: str) -> None:
+    if one_of("what", what or "scores", get_args(LongTable)) == "judgments":
+        if evalset.judgments is None:
+            raise OptionError(f"{evalset.name}: there are no judgments to write; leave `what` out for scores")
+        tables.write(evalset.judgments.table, path, ending)
+        return
+    if not evalset.scores:
+        raise OptionError(f"{evalset.name}: there are no scores to write; .jsonl and .parquet keep everything else")
+    tables.write(tables.build_long_scores(evalset), path, ending)
+
+
+def _write_folder(evalset: EvalSet, path: str | Path, _: LongTable | None, pair: str | None) -> None:
+    named = pair is not None or "/" in evalset.name  # as in "wmt23/en-de"
+    mtme.write(evalset, Path(path), pair or Path(evalset.name).name or "xx-yy", alone=not named)
+
+
+# -- all formats ---------------------------------------------------------------------------------------------------
+
+
+def _make_table_writer(kind: Kind, write: Callable[..., None], name: str) -> Writer:
+    return Writer(name, kind, partial(write, ending=f".{name}"), (f".{name}",))
+
+
+NO_ENDING = "/"
+WRITERS: tuple[Writer, ...] = (
+    Writer("jsonl", "data", _write_whole(items.write), (".jsonl", ".json", ".ndjson")),
+    Writer("parquet", "data", _write_whole(parquet.write), (".parquet",)),
+    *(_make_table_writer("data", _write_long_table, name) for name in ("csv", "tsv")),
+    Writer("wmt", "data", _write_folder, (NO_ENDING,), place="folder"),
+    Writer("json", "result", result_files.write_document, (".json",)),
+    *(_make_table_writer("result", result_files.write_table, name) for name in ("csv", "tsv", "parquet")),
+    Writer("markdown", "result", result_files.write_markdown, (".md",), needs="views"),
+    Writer("latex", "result", result_files.write_latex, (".tex",), needs="views"),
+    Writer("junit", "result", result_files.write_junit, (".xml",), needs="decisions"),
+    Writer("github", "result", result_files.write_step_summary, needs="views", place="optional"),
+)
+
+
+def choose_writer(
+    kind: Kind,
+    path: str | Path | None,
+    to: str | None = None,
+    *,
+    default: str = "",
+    of: type[Result] | None = None,
+) -> Writer:
+    """Return the writer of a kind of content by the name `to`, or by the path's ending.
+
+    Args:
+        kind: The kind of content.
+        path: Where to; its ending counts where `to` is None.
+        to: The name of a format.
+        default: The ending that a stream without one stands for.
+        of: The class of the result; None for a document and a table only.
+
+    >>> choose_writer("result", "x.csv").name, choose_writer("result", "x.txt", "json").name
+    ('csv', 'json')
+    >>> choose_writer("data", "report.xml")
+    Traceback (most recent call last):
+    aliquot.errors.OptionError: report.xml: unknown ending; use ...
+    """
+    writers = [writer for writer in WRITERS if writer.kind == kind and writer.fits(of)]
+    if to is not None:
+        writer = _match_name(writers, to, "this result" if kind == "result" else _WORDS[kind])
+        if path is None and writer.place != "optional":
+            raise OptionError(f"`to` is '{to}': name the {writer.place} to write", "to")
+        return writer
+    if path is None:
+        raise OptionError("name a path to write to, or a format by `to`", "path")
+    name = resolve_ending(path, default).removesuffix(".gz")
+    ending = name if Path(f"x{name}").suffix else NO_ENDING  # ".json" alone is an ending here
+    match = next((writer for writer in writers if ending.endswith(writer.endings)), None)
+    if match is None:
+        endings = [ending for writer in writers for ending in writer.endings if ending != NO_ENDING]
+        raise OptionError(f"{path}: unknown ending; use {', '.join(endings[:-1])} or {endings[-1]}", "output")
+    return match
+
+
+def find_writer(kind: Kind, to: str) -> Writer:
+    """Return the writer of a kind by its name, whether or not a result has what it needs."""
+    return _match_name([writer for writer in WRITERS if writer.kind == kind], to, _WORDS[kind])
+
+
+def _match_name(writers: Sequence[Writer], to: str, content: str) -> Writer:
+    names = [writer.name for writer in writers]
+    if to not in names and to in {writer.name for writer in WRITERS}:
+        raise OptionError(f"`to` is '{to}', which does not hold {content}; choose {', '.join(names)}", "to")
+    return writers[names.index(one_of("to", to, names))]
+
+
+def write_result(
+    path: str | Path | None,
+    document: Mapping[str, Any],
+    frame: Callable[[], pl.DataFrame],
+    views: Callable[[], Sequence[View]] | None = None,
+    *,
+    result: Result | None = None,
+    to: str | None = None,
+) -> None:
+    """Write a result as `to` says or by the path's ending; standard output ("-") and other streams get JSON.
+
+    Args:
+        path: Where to.
+        document: The JSON document.
+        frame: Gives the table.
+        views: Gives the views.
+        result: The result; without it only its document and its table can be written.
+        to: The name of a format.
+    """
+    writer = choose_writer("result", path, to, default=".json", of=None if result is None else type(result))
+    writer.write(ResultContent(document, frame, views, result), path)
