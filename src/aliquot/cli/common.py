@@ -261,7 +261,7 @@ def explain_interruption(output: Path | None) -> Iterator[None]:
 
 def require_output(output: ResultOutput, kind: writers.Kind = "result") -> None:
     """Refuse, before any work, a format that does not hold such content, and a path that cannot be written."""
-    place = "file" if output.to is None else writers.find_writer(kind, output.to).place
+    place = "file" if output.to is None else writers.find_writer(kind, output.file, output.to).place
     require_writable(output.file, or_folder=place != "file")
 
 

@@ -62,22 +62,24 @@ class Spec:
         return Spec(self.name, {**self.parameters, **overrides})
 
 
-def parse_spec(text: str) -> Spec:
+def parse_spec(text: str, kind: str = "method") -> Spec:
     """Parse the text of one method; the values stay text (`SpecText`) until the method's parameters are known.
+
+    Errors call the text by `kind`: "method", or "format" for a format with options.
 
     >>> parse_spec("pps:size=difficulty,tau=0.5").parameters["tau"]
     '0.5'
     """
     name, _, arguments = text.strip().partition(":")
     if not name.strip():
-        raise OptionError(f"method '{text}': a name is missing; write NAME or NAME:key=value,key=value")
+        raise OptionError(f"{kind} '{text}': a name is missing; write NAME or NAME:key=value,key=value")
     parameters: dict[str, SpecText] = {}
     for part in split_top_level(arguments, ",") if arguments.strip() else []:
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not (key and equals and value):
-            raise OptionError(f"method '{text}': '{part}' is not key=value; write NAME:key=value,key=value")
+            raise OptionError(f"{kind} '{text}': '{part}' is not key=value; write NAME:key=value,key=value")
         if key in parameters:
-            raise OptionError(f"method '{text}': the parameter '{key}' is given twice")
+            raise OptionError(f"{kind} '{text}': the parameter '{key}' is given twice")
         parameters[key] = SpecText(value)
     return Spec(name.strip(), parameters)
 

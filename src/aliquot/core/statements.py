@@ -19,7 +19,10 @@ class Decision:
 
 @dataclass(frozen=True)
 class SystemMean:
-    """A system's mean of a score, with its uncertainty; NaN where something is unknown."""
+    """A system's mean of a score, with its uncertainty; NaN where something is unknown.
+
+    `scale` are the ends of the scale, where they were named or only 0 and 1 occur.
+    """
 
     system: str
     score: str
@@ -32,3 +35,4 @@ class SystemMean:
     n: int
     method: str
     interval: str
+    scale: tuple[float, float] | None = None

@@ -138,7 +138,7 @@ def estimate(
     >>> [row.system for row in result.systems]
     ['sys1', 'sys2', 'sys3']
     """
-    data = as_evalset(data)
+    data, scale = as_evalset(data), value_range
     given_judgments = None if judgments is None else as_judgments(judgments)
     divisor = score_divisor(data, given_judgments, human)
     if divisor != 1.0 or has_extreme_metrics(data):
@@ -218,7 +218,8 @@ def estimate(
         annotators=noise.annotators,
         changes=changes,
         variance=goal.parts,
-        details=dict(fitted.details) | {"mismatches": mismatches, "dataset": data.name, "score": name},
+        details=dict(fitted.details)
+        | {"mismatches": mismatches, "dataset": data.name, "score": name, "scale": scale or _find_binary_scale(raw)},
         signature=make_signature(
             f"estimate:{spec}",
             data,
@@ -275,6 +276,12 @@ def _scale_of(sample: Sample, value_range: tuple[float, float] | None, *, adjust
     """Return the scale of the scores; scores adjusted for severity are not binary."""
     scale = find_scale(sample.scores) if value_range is None else scale_of_range(value_range, sample.scores)
     return replace(scale, binary=False) if scale is not None and adjusted else scale
+
+
+def _find_binary_scale(sample: Sample) -> tuple[float, float] | None:
+    """Return the ends of pass/fail scores; other scales are guesses."""
+    scale = find_scale(sample.scores)
+    return (scale.low, scale.high) if scale is not None and scale.binary else None
 
 
 def _sample_without_warnings(data: EvalSet, human: str | None, selection: Selection | None) -> Sample:

@@ -141,6 +141,7 @@ class Estimates(Result):
                 n=row.n,
                 method=self.method,
                 interval=self.interval,
+                scale=self.details.get("scale"),
             )
             for row in self.systems
             if not math.isnan(row.estimate)

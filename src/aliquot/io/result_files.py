@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,8 @@ from aliquot.core import escape
 from aliquot.core.result import Result, to_plain
 from aliquot.core.view import View
 from aliquot.errors import OptionError
-from aliquot.io.formats import junit, tables
-from aliquot.io.writing import is_stream, write_bytes
+from aliquot.io.formats import every_eval_ever, junit, tables
+from aliquot.io.writing import is_stream, new_folder, write_bytes
 
 GITHUB_VARIABLE = "GITHUB_STEP_SUMMARY"
 
@@ -68,6 +69,19 @@ def write_junit(content: ResultContent, path: str | Path) -> None:
     write_bytes(
         path, junit.format_junit(suite, decisions, signature=signature, summary=content.document.get("verdict"))
     )
+
+
+def write_every_eval_ever(content: ResultContent, path: str | Path, **options: str) -> None:
+    """Write the means of systems as a folder of Every Eval Ever records."""
+    means = content.result.means() if content.result else ()
+    if not means:
+        raise OptionError("no system has judgments, so there is nothing to write")
+    signature = str(content.document.get("signature", ""))
+    records = every_eval_ever.build_records(means, signature=signature, retrieved=int(time.time()), **options)
+    with new_folder(path) as folder:
+        for place, record in records.items():
+            (folder / place).parent.mkdir(parents=True, exist_ok=True)
+            (folder / place).write_bytes(encode_json(record) + b"\n")
 
 
 def write_step_summary(content: ResultContent, path: str | Path | None) -> None:

@@ -7,7 +7,7 @@ endings that can.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -16,9 +16,10 @@ from typing import Any, Literal, get_args
 import polars as pl
 
 from aliquot.core.evalset import EvalSet
+from aliquot.core.registry import parse_spec
 from aliquot.core.result import Result
 from aliquot.core.view import View
-from aliquot.errors import OptionError
+from aliquot.errors import OptionError, unknown_name
 from aliquot.io import result_files
 from aliquot.io.formats import items, mtme, parquet, tables
 from aliquot.io.result_files import ResultContent
@@ -42,6 +43,7 @@ class Writer:
         endings: Those of paths that mean it.
         needs: The method of a result that gives what is written; other results cannot be written so.
         place: Whether the path is a file or a folder; "optional": it may be absent.
+        options: What may follow the name, as in "huggingface:license=mit": further arguments of `write`.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Writer:
     endings: tuple[str, ...] = ()
     needs: Literal["", "views", "decisions", "means"] = ""
     place: Literal["file", "folder", "optional"] = "file"
+    options: tuple[str, ...] = ()
 
     def fits(self, of: type[Result] | None) -> bool:
         """Return whether results of a class have what is written; None stands for a document and a table only."""
@@ -101,6 +104,14 @@ WRITERS: tuple[Writer, ...] = (
     Writer("latex", "result", result_files.write_latex, (".tex",), needs="views"),
     Writer("junit", "result", result_files.write_junit, (".xml",), needs="decisions"),
     Writer("github", "result", result_files.write_step_summary, needs="views", place="optional"),
+    Writer(
+        "every-eval-ever",
+        "result",
+        result_files.write_every_eval_ever,
+        needs="means",
+        place="folder",
+        options=("organization", "relationship", "developer"),
+    ),
 )
 
 
@@ -130,8 +141,7 @@ def choose_writer(
     writers = [writer for writer in WRITERS if writer.kind == kind and writer.fits(of)]
     if to is not None:
         writer = _match_name(writers, to, "this result" if kind == "result" else _WORDS[kind])
-        if path is None and writer.place != "optional":
-            raise OptionError(f"`to` is '{to}': name the {writer.place} to write", "to")
+        _require_place(writer, path)
         return writer
     if path is None:
         raise OptionError("name a path to write to, or a format by `to`", "path")
@@ -144,16 +154,35 @@ def choose_writer(
     return match
 
 
-def find_writer(kind: Kind, to: str) -> Writer:
-    """Return the writer of a kind by its name, whether or not a result has what it needs."""
-    return _match_name([writer for writer in WRITERS if writer.kind == kind], to, _WORDS[kind])
+def find_writer(kind: Kind, path: str | Path | None, to: str) -> Writer:
+    """Return the writer of a kind by its name, before there is a result that may not have what it needs."""
+    writer = _match_name([writer for writer in WRITERS if writer.kind == kind], to, _WORDS[kind])
+    _require_place(writer, path)
+    return writer
 
 
 def _match_name(writers: Sequence[Writer], to: str, content: str) -> Writer:
+    spec = parse_spec(to, "format")
     names = [writer.name for writer in writers]
-    if to not in names and to in {writer.name for writer in WRITERS}:
-        raise OptionError(f"`to` is '{to}', which does not hold {content}; choose {', '.join(names)}", "to")
-    return writers[names.index(one_of("to", to, names))]
+    if spec.name not in names and spec.name in {writer.name for writer in WRITERS}:
+        raise OptionError(f"`to` is '{spec.name}', which does not hold {content}; choose {', '.join(names)}", "to")
+    writer = writers[names.index(one_of("to", spec.name, names))]
+    for option in spec.parameters:
+        if not writer.options:
+            raise OptionError(f"`to` is '{to}', but {writer.name} has no options; leave '{option}' out", "to")
+        if option not in writer.options:
+            raise unknown_name(f"option of {writer.name}", option, writer.options)
+    options = {name: str(value) for name, value in spec.parameters.items()}
+    return replace(writer, write=partial(writer.write, **options)) if options else writer
+
+
+def _require_place(writer: Writer, path: str | Path | None) -> None:
+    """Raise OptionError where a format needs a path and has none, or is a folder and has the path of a file."""
+    if path is None and writer.place != "optional":
+        raise OptionError(f"`to` is '{writer.name}': name the {writer.place} to write", "path")
+    endings = tuple(ending for each in WRITERS for ending in each.endings if ending != NO_ENDING)
+    if path is not None and writer.place == "folder" and str(path).removesuffix(".gz").endswith(endings):
+        raise OptionError(f"{path}: {writer.name} is a folder of files; name it without an ending", "output")
 
 
 def write_result(

@@ -104,6 +104,20 @@ def atomic_folder(path: Path | str, keep: Iterable[Path] = ()) -> Iterator[Path]
         raise _build_write_error(path, error) from None
 
 
+@contextmanager
+def new_folder(path: Path | str) -> Iterator[Path]:
+    """Yield a temporary folder, renamed to `path` if the block succeeds; a folder there must be empty."""
+    if is_stream(path):
+        raise OutputError(f"{path}: several files cannot be written to a stream; name a folder")
+    folder = Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{path}: is a file where an output folder is meant; name another")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise OutputError(f"{path}: holds files already; name a new folder, or delete it")
+    with atomic_folder(path) as temporary:
+        yield temporary
+
+
 def require_parent_folder(path: Path) -> None:
     """Raise OutputError if the path's folder does not exist."""
     if not path.parent.exists():
