@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import polars as pl
 
 from aliquot.errors import FormatError
 from aliquot.io.files import decode_text, first_character, refuse_utf16
@@ -24,9 +26,9 @@ def detect_format(raw: bytes, path: Path | str = "data", *, joins: bool = False)
     if not raw or raw.isspace():
         raise FormatError(f"{path}: the file is empty; it should hold items, scores or judgments")
     if raw.startswith(PARQUET_MAGIC):
-        return "items" if is_item_table(raw, path) else "table"
+        return "items" if is_item_table(raw, path) else logs.detect_table(_read_columns(raw)) or "table"
     if raw.startswith(ZIP_MAGIC):
-        return "table"
+        return logs.detect_archive(raw) or "table"
     if raw.startswith(campaign_database.MAGIC):
         raise FormatError(f"{path}: a campaign is read from its file, not from a stream; name the file")
     refuse_utf16(raw, path)
@@ -40,7 +42,8 @@ def detect_format(raw: bytes, path: Path | str = "data", *, joins: bool = False)
     if appraise.looks_like_row(header):
         return "appraise"
     if any(separator in header for separator in "\t,;"):
-        return annotation_tools.detect_header_tool(header.split("\t" if "\t" in header else ",")) or "table"
+        tool = logs.detect_table(logs.read_header(raw))
+        return tool or annotation_tools.detect_header_tool(header.split("\t" if "\t" in header else ",")) or "table"
     raise FormatError(
         f"{path} line 1: neither a JSON object nor a table header: '{header[:60]}'; "
         "see docs/formats.md for what can be read, or name it with `format`"
@@ -78,6 +81,11 @@ def is_item_table(raw: bytes, path: Path | str) -> bool:
             return parquet.is_item_table(raw)
     except PARQUET_ERRORS as error:
         raise build_parquet_error(path, error) from None
+
+
+def _read_columns(raw: bytes) -> list[str]:
+    """Return the names of a Parquet file's columns, which `is_item_table` has read already."""
+    return list(pl.read_parquet_schema(io.BytesIO(raw)))
 
 
 def build_parquet_error(path: Path | str, error: Exception) -> FormatError:

@@ -265,13 +265,13 @@ def _read_source(path: Path | str, options: LoadOptions, key: Key | None) -> Eva
     raw = read_bytes(path)
     require_intact(raw, path)
     kind = options.format or detect_format(raw, path, joins=options.joins)
+    if kind in logs.READERS:
+        return logs.read(kind, [LogFile(path, raw)], path)
     if kind == "table" or (raw.startswith(PARQUET_MAGIC) and not is_item_table(raw, path)):
         return tables.from_table(_apply_key(read_frame(raw, path), str(path), key), str(path), options.table)
     if kind in ("pearmut", "appraise", *annotation_tools.TOOLS):
         reader = {"pearmut": pearmut.read, "appraise": appraise.read}.get(kind, annotation_tools.read)
         return reader(raw, path, key, options.mqm_weights)
-    if kind in logs.READERS:
-        return logs.read(kind, [LogFile(path, raw)], path)
     if key is not None:
         raise invalid("key", str(options.key), f"{path} names its items and systems ({kind}): leave it out")
     if raw.startswith(PARQUET_MAGIC):

@@ -1,13 +1,18 @@
 """Logs of evaluation harnesses and exports of observability tools: which tool wrote a file, and files of a folder.
 
-A reader is a module with `looks_like(fields)`, which says whether the first JSON object of a file is its own (a long
-document is known by its leading fields: the last is None), and `read_samples(files)`, which yields `LogSample`s.
+A reader is a module with `read_samples(files)`, which yields `LogSample`s, and functions that say whether a file is its
+own: `looks_like(fields)` by the first JSON object (a long document is known by its leading fields: the last is None),
+and where the tool writes such files `looks_like_table(columns)` by the columns of a CSV or Parquet file and
+`looks_like_archive(names)` by the members of a zip archive.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Mapping, Sequence
+import zipfile
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,7 +35,40 @@ def read(kind: str, files: Sequence[LogFile], path: Path | str) -> EvalSet:
 
 def detect_tool(fields: Mapping[str, Any]) -> str | None:
     """Return the name of the tool that wrote an object; None for others."""
-    return next((name for name, reader in READERS.items() if reader.looks_like(fields)), None)
+    return _detect("looks_like", fields)
+
+
+def detect_table(columns: Collection[str]) -> str | None:
+    """Return the name of the tool that wrote a table with these columns; None for others."""
+    return _detect("looks_like_table", columns)
+
+
+def detect_archive(raw: bytes) -> str | None:
+    """Return the name of the tool that wrote a zip archive; None for others, such as Excel's."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+            return _detect("looks_like_archive", archive.namelist())
+    except Exception:  # noqa: BLE001  (BadZipFile, but also NotImplementedError, struct.error, UnicodeDecodeError)
+        return None
+
+
+def _detect(test: str, content: object) -> str | None:
+    tests = {name: getattr(reader, test) for name, reader in READERS.items() if hasattr(reader, test)}
+    return next((name for name, is_own in tests.items() if is_own(content)), None)
+
+
+def read_header(raw: bytes) -> list[str]:
+    r"""Return the names in the first row of a CSV or TSV file, whose quoted cells may have several lines.
+
+    >>> read_header(b'id,"[A] Say\n{{x}}"\n1,2')
+    ['id', '[A] Say\n{{x}}']
+    """
+    head = raw[:MAX_HEAD].decode("utf-8", "ignore")
+    delimiter = "\t" if "\t" in head.partition("\n")[0] else ","
+    try:
+        return next(csv.reader(io.StringIO(head), delimiter=delimiter), [])
+    except csv.Error:
+        return []
 
 
 def list_files(folder: Path) -> list[Path]:

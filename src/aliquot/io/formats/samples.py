@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ class Rating:
     label: str | None = None
     annotator: str | None = None
     comment: str | None = None
+    time: str | None = None
 
 
 @dataclass(slots=True)
@@ -68,6 +69,7 @@ class LogSample:
         ratings: what people gave.
         failure: why there is no output or score, where the sample failed: its scores do not count.
         columns: further columns of the item.
+        lower_is_better: scores to be flipped.
     """
 
     system: str
@@ -83,6 +85,7 @@ class LogSample:
     ratings: Sequence[Rating] = ()
     failure: str | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
+    lower_is_better: Set[str] = frozenset()
 
 
 _ItemKey = tuple[str | None, Id, int]
@@ -124,6 +127,9 @@ def build_evalset(samples: Iterable[LogSample], path: Path | str) -> EvalSet:
         name=Path(path).name.split(".")[0] or str(path),
         usage=usage.to_arrays(n, systems),
     )
+    for name in sorted({name for cells in by_item for s in cells.values() for name in s.lower_is_better}):
+        if name in evalset.scores:
+            evalset = evalset.with_score(name, evalset.scores[name], lower_is_better=True)
     return add_criterion_scores(evalset) if any(row["value"] is not None for row in ratings) else evalset
 
 
@@ -135,6 +141,7 @@ def _rating_row(rating: Rating, item: Id, system: str) -> dict[str, Any]:
         "value": rating.value,
         "label": rating.label,
         "comment": rating.comment,
+        "time": rating.time,
     }
     return {name: value for name, value in row.items() if value is not None or name == "value"}
 
