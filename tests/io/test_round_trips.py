@@ -32,8 +32,10 @@ ODD_NAMES = (
     "A\tB",
     "\x00",
     "🙂",
+    "*",  # this and the next are patterns to Polars
+    "^a.*$",
 )
-FIELDS = ("time", "lang", "id", "source", "document", "field:x", "selection", "refs", "日本")
+FIELDS = ("time", "lang", "id", "source", "document", "field:x", "selection", "refs", "日本", "*", "^r.*$")
 
 text = st.text(max_size=12) | st.sampled_from(["", "None", "NaN", "line\nbreak", "\u2028", "\r", '"', "<v>x</v>"])
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -228,3 +230,13 @@ def test_from_lines_to_parquet_and_back_to_the_same_bytes(tmp_path):
     save(load(tmp_path / "a.jsonl"), tmp_path / "b.parquet")
     save(load(tmp_path / "b.parquet"), tmp_path / "c.jsonl")
     assert (tmp_path / "c.jsonl").read_bytes() == (tmp_path / "a.jsonl").read_bytes()
+
+
+def test_tables_take_names_that_are_patterns(tmp_path):
+    """Polars takes "*" for all columns, and "^a$" for a regular expression, even of a column by itself."""
+    path = tmp_path / "scores.csv"
+    path.write_text("item,system,*,b\n1,A,1,3\n2,A,2,4\n")
+    assert {name: values[:, 0].tolist() for name, values in load(path).scores.items()} == {"*": [1, 2], "b": [3, 4]}
+    path.write_text("item,system,^a$,b\n1,A,1,3\n2,A,2,4\n")
+    with pytest.raises(AliquotError, match=r"the column '\^a\$' cannot be read by that name; rename it"):
+        load(path)

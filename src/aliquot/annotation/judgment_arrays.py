@@ -140,7 +140,7 @@ def _number_judgments(data: Data, answer: str | None) -> tuple[Judgments, tuple[
             f"answer='{column}': that column says what was judged, by whom or how fast; it holds no judgments"
         )
     if table[column].dtype.is_numeric() and (answer in (None, "value") or "error" not in table.columns):
-        return Judgments(table.with_columns(pl.col(column).alias("value"))), None
+        return Judgments(table.with_columns(table[column].alias("value"))), None
     if table[column].null_count() == table.height:
         raise DataError(f"the column '{column}' holds no judgment at all; name the column of judgments in `answer`")
     if "error" in table.columns:

@@ -39,7 +39,7 @@ def read(raw: bytes, path: Path | str) -> EvalSet:
     plain = [name for name in table.columns if name not in nested]
     missing = [pl.lit(None, dtype=pl.String).alias(name) for name in systems if name not in _list_fields(table, "tgt")]
     return EvalSet(
-        items=table.select(pl.col(name).alias(column_name(name)) for name in plain),
+        items=pl.DataFrame([table.get_column(name).alias(column_name(name)) for name in plain]),
         systems=systems,
         scores={name: _place_columns(cells, systems, table.height) for name, cells in scores.items()},
         usage={name: _place_columns(cells, systems, table.height) for name, cells in usage.items()},
@@ -75,15 +75,15 @@ def _list_fields(table: pl.DataFrame, column: str) -> list[str]:
 def _read_number_columns(cells: pl.Series, path: Path | str) -> dict[str, dict[str, FloatArray]]:
     """Return name -> system -> values, in the order of first appearance."""
     by_name: dict[str, dict[str, FloatArray]] = {}
-    for system in cells.struct.fields:
-        of_system = cells.struct.field(system)
+    for of_system in cells.struct.unnest():  # `struct.field` takes names such as "*" for patterns
+        system = of_system.name
         if not isinstance(of_system.dtype, pl.Struct):
             raise FormatError(
                 f"{path}: {cells.name}.{system} holds {of_system.dtype}; expected a number for each metric"
             )
-        for name in of_system.struct.fields:
-            values = cast_column(of_system.struct.field(name), pl.Float64(), f"{cells.name}.{system}.{name}")
-            by_name.setdefault(name, {})[system] = values.to_numpy()
+        for each in of_system.struct.unnest():
+            values = cast_column(each, pl.Float64(), f"{cells.name}.{system}.{each.name}")
+            by_name.setdefault(each.name, {})[system] = values.to_numpy()
     return by_name
 
 

@@ -128,7 +128,7 @@ def _decode_typed(text: bytes, where: str, kind: type[Decoded]) -> Decoded:
 def _cast_mixed_columns(table: pl.DataFrame) -> pl.DataFrame:
     """Cast columns that mix numbers and texts, such as ids 1 and "a2", to texts."""
     mixed = [name for name, dtype in table.schema.items() if dtype == JSON_DTYPE]
-    return table.with_columns(pl.col(name).struct.field("json").str.strip_chars('"').alias(name) for name in mixed)
+    return table.with_columns(table[name].struct.field("json").str.strip_chars('"').alias(name) for name in mixed)
 
 
 # -- Excel ---------------------------------------------------------------------------------------------------------

@@ -148,6 +148,9 @@ def _guess_wide(table: pl.DataFrame, where: str, options: TableOptions) -> Wide 
 
 def _assign_roles(table: pl.DataFrame, where: str, options: TableOptions) -> _TableRoles:
     """Assign a role to each column; with `wide`, columns of numbers are scores whatever their names."""
+    for name in table.columns:
+        if name.startswith("^") and name.endswith("$"):  # Polars takes it for a pattern wherever it is named
+            raise FormatError(f"{where}: the column '{name}' cannot be read by that name; rename it, without '^'")
     table = table.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
     columns = dict(options.columns or {})
     if options.answer is not None:
@@ -165,7 +168,7 @@ def _assign_roles(table: pl.DataFrame, where: str, options: TableOptions) -> _Ta
         scores = [r for r in AMBIGUOUS_ROLES if r in roles and r not in columns and is_numeric(table[roles[r]], where)]
         roles = {role: column for role, column in roles.items() if role not in scores}
     fields = table.select(pl.col(theirs).alias(ours) for ours, theirs in roles.items())
-    return _TableRoles(fields, table.select(present).drop(roles.values()), roles, where)
+    return _TableRoles(fields, table[present].drop(roles.values()), roles, where)
 
 
 # -- wide tables as long ones --------------------------------------------------------------------------------------
@@ -242,7 +245,7 @@ def _stack_parts(
 ) -> _TableRoles:
     stacked = pl.concat(parts)
     roles = {**table.roles, **{role: role for role in new}}
-    scores = stacked.select(pl.col(column).alias(name) for column, name in score_columns.items())
+    scores = pl.DataFrame([stacked[column].alias(name) for column, name in score_columns.items()])
     return _TableRoles(stacked.drop(score_columns), scores, roles, table.where)
 
 
@@ -461,7 +464,7 @@ def write(table: pl.DataFrame, path: Path | str, ending: str | None = None) -> N
 def format_csv(table: pl.DataFrame, separator: str = ",") -> str:
     """Format a table as CSV or TSV; nested values as JSON, and formulas escaped."""
     nested = [column.name for column in table if column.dtype.is_nested()]
-    flat = table.with_columns(pl.col(name).struct.field("json").alias(name) for name in nested)
+    flat = table.with_columns(table[name].struct.field("json").alias(name) for name in nested)
     safe = escape.csv_cells(flat)
     safe.columns = escape.csv_names(safe.columns)
     return safe.write_csv(separator=separator)
