@@ -94,6 +94,7 @@ MAKERS: dict[str, Maker] = {
     "Prodigy": texts(prodigy_jsonl=exports.lines(exports.prodigy())),
     "Argilla": texts(argilla_json=json.dumps(exports.argilla()), key_csv=exports.key()),
     "choices between outputs": texts(choices_csv="item,a,b,choice\n1,A,B,a\n2,A,B,b\n3,A,B,tie\n"),
+    "battles of an arena (Parquet, JSON lines, CSV)": texts(arena_jsonl=exports.lines(exports.arena())),
     "results: JSON, CSV, TSV, Parquet, Markdown, LaTeX": texts(),
     "report page": texts(),
     "figures (SVG, PNG, PDF)": texts(),

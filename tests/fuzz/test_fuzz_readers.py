@@ -378,6 +378,13 @@ MTME = {
     "metric-scores/en-de/COMET-refA.seg.score": "A\t0.9\nA\t0.8\nB\t0.7\nB\t0.6\n",
 }
 
+
+def battles(_: Path) -> list[bytes]:
+    rows = exports.arena()
+    table = pl.DataFrame(rows).with_columns(pl.Series(name, [str(row[name]) for row in rows]) for name in exports.SIDES)
+    return [exports.lines(rows).encode(), json.dumps(rows).encode(), table.write_csv().encode()]
+
+
 TARGETS = {
     "items": Target("d.jsonl", saved("d.jsonl", DATA, LIKERT), aliquot.load),
     "items to a description": Target("d.jsonl", saved("d.jsonl", DATA), lambda path: aliquot.load(path).describe()),
@@ -407,6 +414,7 @@ TARGETS = {
     ),
     "tool potato": Target("o.jsonl", exported("potato", "potato 1", "potato csv"), read_with_key),
     "tool others": Target("g.json", exported("prodigy", "argilla", "argilla flat", "argilla 1"), read_with_key),
+    "arena": Target("b.jsonl", battles, lambda path: (aliquot.load(path), aliquot.compare(path))),
     "tool key": Target("key.csv", lambda _: [exports.key().encode()], read_key_of),
     **{f"mtme {name.split('/')[0]}": Target(name, mtme_file(text), read_mtme) for name, text in MTME.items()},
 }

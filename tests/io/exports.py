@@ -249,3 +249,36 @@ def files() -> dict[str, tuple[str, str, bool]]:
         "argilla flat": ("g.json", json.dumps(argilla(kind="flat")), True),
         "argilla 1": ("g.json", json.dumps(argilla(kind="old")), True),
     }
+
+
+SIDES = ("conversation_a", "conversation_b")
+
+
+def arena() -> list[dict[str, Any]]:
+    """Battles of three models, two in each session, won by one of them, tied or both bad."""
+    winners = ["model_a", "model_b", "tie", "both_bad", "model_a", "model_a"]
+    models = [("x", "y"), ("y", "x"), ("x", "z"), ("z", "x"), ("y", "z"), ("z", "y")]
+    return [
+        {
+            "id": f"battle{i}",
+            "model_a": a,
+            "model_b": b,
+            "winner": winner,
+            **{side: _conversation(i, model) for side, model in zip(SIDES, (a, b), strict=True)},
+            "language": "de" if i % 2 else "en",
+            "evaluation_session_id": f"session{i // 2}",
+            "evaluation_order": i % 2 + 1,
+            "timestamp": 1_700_000_000 + i,
+            "is_code": i == 3,
+        }
+        for i, ((a, b), winner) in enumerate(zip(models, winners, strict=True))
+    ]
+
+
+def _conversation(battle: int, model: str) -> list[dict[str, Any]]:
+    return [
+        {"role": "user", "content": f"question {battle}"},
+        {"role": "assistant", "content": f"{model} asks back"},
+        {"role": "user", "content": "go on"},
+        {"role": "assistant", "content": f"{model} answers {battle}"},
+    ]

@@ -23,6 +23,8 @@ import polars as pl
 
 from aliquot.core.judgments import MARKED
 from aliquot.errors import DataError, NameUnknownError, OptionError, closest, quoted, unknown_name
+from aliquot.io.formats import arena
+from aliquot.io.formats.choice_labels import SIDE_OF_LABEL
 from aliquot.io.formats.table_columns import SYNONYMS, parse_numbers
 from aliquot.stats.arrays import FloatArray
 
@@ -162,6 +164,8 @@ def detect_table_kind(present: Sequence[str], columns: Mapping[str, str] | None 
     'pairwise'
     """
     roles = _map_roles(present, columns)
+    if not columns and arena.looks_like(present):
+        return "pairwise"
     if {"final", "item"} <= roles.keys():
         return "postedit"
     if {"best", "worst", "item"} <= roles.keys():
@@ -186,6 +190,8 @@ def choice_table(table: pl.DataFrame, kind: str, columns: Mapping[str, str] | No
     """
     if not table.height:
         raise DataError(f"{where}: the table has a header but no rows; there is nothing to compare")
+    if not columns and kind in ("pairwise", "verify") and arena.looks_like(table.columns):
+        table = arena.to_choices(table, where)
     table, notes = _drop_marked(table, where) if kind in _MARKABLE_KINDS else (table, ())
     needed, possible = _ROLES_BY_KIND[kind]
     columns_by_role = _map_roles(table.columns, columns)
@@ -253,50 +259,6 @@ def number_columns(frame: pl.DataFrame, apart: Sequence[str], where: str) -> dic
 
 # -- labels of choices ---------------------------------------------------------------------------------------------
 
-_LABELS_OF_SIDE: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "a": (
-            "a",
-            "1",
-            "a only",
-            "only a",
-            "only_a",
-            "a>b",
-            "system_a",
-            "system a",
-            "model_a",
-            "model a",
-            "left",
-            "first",
-            "a wins",
-            "a better",
-            "output_a",
-        ),
-        "b": (
-            "b",
-            "2",
-            "b only",
-            "only b",
-            "only_b",
-            "b>a",
-            "a<b",
-            "system_b",
-            "system b",
-            "model_b",
-            "model b",
-            "right",
-            "second",
-            "b wins",
-            "b better",
-            "output_b",
-        ),
-        "tie": ("tie", "ties", "tied", "draw", "equal", "same", "=", "a=b", "no preference"),
-        "both": ("both", "both right", "both good", "tie (bothgood)", "ab"),
-        "none": ("none", "0", "neither", "both wrong", "both bad", "bothbad", "tie (bothbad)"),
-    }
-)
-_SIDE_OF_LABEL = {label: side for side, labels in _LABELS_OF_SIDE.items() for label in labels}
-
 
 def read_sides(table: ChoiceTable, a: pl.Series, b: pl.Series, ignore: Collection[str] = ()) -> pl.Series:
     """Return the choice of each row: a, b, tie, both or none; null if there is none or it is ignored.
@@ -312,7 +274,7 @@ def read_sides(table: ChoiceTable, a: pl.Series, b: pl.Series, ignore: Collectio
     choice = table.read_texts("choice")
     folded = choice.str.to_lowercase()
     ignored = folded.is_in([label.strip().casefold() for label in ignore]).fill_null(value=False)
-    by_label = folded.replace_strict(_SIDE_OF_LABEL, default=None, return_dtype=pl.String)
+    by_label = folded.replace_strict(SIDE_OF_LABEL, default=None, return_dtype=pl.String)
     is_a, is_b = choice == a, choice == b
     by_name = pl.select(pl.when(is_a).then(pl.lit("a")).when(is_b).then(pl.lit("b"))).to_series()
     is_conflict = (by_label != by_name).fill_null(value=False) & ~ignored

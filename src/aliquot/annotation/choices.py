@@ -42,6 +42,7 @@ class Preferences:
     cluster: Cluster
     # Of pairs shown side by side: 1 where the first was chosen, 0 the second, 1/2 for ties; and the cluster of each.
     position: tuple[FloatArray, IntArray] | None = None
+    both_bad: int = 0  # choices that are ties because both outputs are bad
     ballot_counts: IntArray | None = (
         None  # of best-worst ballots, how often each system was shown, best and worst: M x 3
     )
@@ -155,7 +156,7 @@ def pair_preferences(
     """Read a table of choices between two systems."""
     rows, notes = pair_rows(table, systems, ignore)
     good_bad = rows.filter(pl.col("side").is_in(["both", "none"])).height
-    if good_bad:
+    if good_bad and "both" in rows["side"]:
         notes.append(f"choices of 'both' or 'none', counted as ties (`kind=verify` keeps them apart): {good_bad}")
     outcome = pl.col("side").replace_strict({"a": 1, "b": -1}, default=0, return_dtype=pl.Int8)
     rows = rows.with_columns(outcome.alias("outcome"))
@@ -180,6 +181,7 @@ def pair_preferences(
         annotators=merged["annotator"].drop_nulls().n_unique(),
         cluster=cluster,
         position=position,
+        both_bad=int(merged["both_bad"].sum()),
         notes=(*notes, *merge_notes, *position_notes, *annotator_notes(merged)),
         fingerprint=table.fingerprint,
         options=(("systems", join_names(systems)), ("ignore", join_names(ignore))),
@@ -203,6 +205,7 @@ def _merge_repeated_choices(rows: pl.DataFrame, table: ChoiceTable, *, strict: b
             pl.len().alias("rows"),
             pl.col("signed").n_unique().alias("kinds"),
             pl.col("signed").cast(pl.Int64).sum(),
+            (pl.col("side") == "none").all().alias("both_bad"),
             pl.col("row").first(),
         )
     )
@@ -223,7 +226,7 @@ def _merge_repeated_choices(rows: pl.DataFrame, table: ChoiceTable, *, strict: b
         )
     merged = grouped.with_columns(pl.col("signed").sign().alias("outcome"))
     return merged.select(
-        "item", "annotator", pl.col("low").alias("a_code"), pl.col("high").alias("b_code"), "outcome"
+        "item", "annotator", pl.col("low").alias("a_code"), pl.col("high").alias("b_code"), "outcome", "both_bad"
     ), notes
 
 

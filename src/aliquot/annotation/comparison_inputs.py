@@ -13,9 +13,9 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import FormatError, OptionError
 from aliquot.io.files import read_bytes
-from aliquot.io.format_detection import detect_format
+from aliquot.io.format_detection import read_table
 from aliquot.io.formats import campaign, campaign_database, items, tables
-from aliquot.io.formats.table_files import Table, read_frame, to_polars
+from aliquot.io.formats.table_files import Table, to_polars
 from aliquot.io.load import load
 
 Data = EvalSet | Judgments | pl.DataFrame
@@ -48,8 +48,9 @@ def read_source(data: Source, *, needs_table: bool, has_choices: bool) -> Data:
         choices = campaign.read_choices(data) if has_choices else None
         return campaign.read_judgments(data) if choices is None else choices
     raw = read_bytes(data)
-    if detect_format(raw, data) == "table":
-        return read_frame(raw, data)
+    table = read_table(raw, data)
+    if table is not None:
+        return table
     if needs_table:
         raise FormatError(f"{data}: is no table; choices are read from CSV, TSV or Parquet")
     return items.read(raw, data) if is_stdin else load(data)

@@ -98,7 +98,9 @@ class Position:
 class Comparison(Result):
     """The result of `compare` for choices, ballots and scores.
 
-    `tests` has every two systems of a component, the higher score first; `pairs` those that were compared.
+    `tests` has every two systems of a component, the higher score first; `pairs` those that were compared. `tie_share`
+    is the share of choices that are ties, `both_bad_share` the share (of all choices, too) that are ties because both
+    outputs are bad.
     """
 
     kind: str
@@ -114,6 +116,8 @@ class Comparison(Result):
     level: float
     prior: float
     position: Position | None = None
+    tie_share: float = 0.0
+    both_bad_share: float = 0.0
     alpha: float = 0.05
     adjust: PairAdjustment = "bh"
     rule: PreferenceRule = "any"
@@ -174,6 +178,11 @@ def _system_view(result: Comparison) -> View:
         remarks.append(
             f"the system shown first won {format_percent(side.first_won)} of {side.n} choices, "
             f"{format_fixed(side.low, 2)} to {format_fixed(side.high, 2)}"
+        )
+    if result.both_bad_share:
+        remarks.append(
+            f"ties: {format_percent(result.tie_share)} of choices; both outputs bad: "
+            f"{format_percent(result.both_bad_share)} of choices, which count as ties"
         )
     if len(result.pairs) > MAX_PAIRS:
         remarks.append(f"{len(result.pairs)} pairs: see them with `pairs=True`")

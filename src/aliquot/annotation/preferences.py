@@ -104,6 +104,8 @@ def compare_preferences(
         level=level,
         prior=fit.prior,
         position=_position_of_first(preferences, level),
+        tie_share=float((preferences.choices.outcome == 0).mean()),
+        both_bad_share=preferences.both_bad / len(preferences.choices),
         alpha=alpha,
         adjust=adjust,
         rule=rule,

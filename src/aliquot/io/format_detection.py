@@ -12,8 +12,18 @@ import polars as pl
 
 from aliquot.errors import FormatError
 from aliquot.io.files import decode_text, first_character, refuse_utf16
-from aliquot.io.formats import annotation_tools, appraise, campaign_database, logs, mqm, parquet, pearmut, summeval
-from aliquot.io.formats.table_files import PARQUET_MAGIC, ZIP_MAGIC, is_table_record
+from aliquot.io.formats import (
+    annotation_tools,
+    appraise,
+    arena,
+    campaign_database,
+    logs,
+    mqm,
+    parquet,
+    pearmut,
+    summeval,
+)
+from aliquot.io.formats.table_files import PARQUET_MAGIC, ZIP_MAGIC, is_table_record, read_frame
 from aliquot.io.parquet_seal import PARQUET_ERRORS, silence_panics
 
 
@@ -26,7 +36,7 @@ def detect_format(raw: bytes, path: Path | str = "data", *, joins: bool = False)
     if not raw or raw.isspace():
         raise FormatError(f"{path}: the file is empty; it should hold items, scores or judgments")
     if raw.startswith(PARQUET_MAGIC):
-        return "items" if is_item_table(raw, path) else logs.detect_table(_read_columns(raw)) or "table"
+        return "items" if is_item_table(raw, path) else _detect_table(_read_columns(raw)) or "table"
     if raw.startswith(ZIP_MAGIC):
         return logs.detect_archive(raw) or "table"
     if raw.startswith(campaign_database.MAGIC):
@@ -42,7 +52,7 @@ def detect_format(raw: bytes, path: Path | str = "data", *, joins: bool = False)
     if appraise.looks_like_row(header):
         return "appraise"
     if any(separator in header for separator in "\t,;"):
-        tool = logs.detect_table(logs.read_header(raw))
+        tool = _detect_table(logs.read_header(raw))
         return tool or annotation_tools.detect_header_tool(header.split("\t" if "\t" in header else ",")) or "table"
     raise FormatError(
         f"{path} line 1: neither a JSON object nor a table header: '{header[:60]}'; "
@@ -50,10 +60,23 @@ def detect_format(raw: bytes, path: Path | str = "data", *, joins: bool = False)
     )
 
 
+def _detect_table(columns: list[str]) -> str | None:
+    return logs.detect_table(columns) or ("arena" if arena.looks_like(columns) else None)
+
+
+def read_table(raw: bytes, path: Path | str) -> pl.DataFrame | None:
+    """Return a table of scores, judgments or choices as it is; None for other formats."""
+    readers = {"table": read_frame, "arena": arena.read_table}
+    reader = readers.get(detect_format(raw, path))
+    return None if reader is None else reader(raw, path)
+
+
 def _detect_json_format(fields: dict[str, Any], *, joins: bool) -> str:
     for name, reader in (("summeval", summeval), ("pearmut", pearmut), ("appraise", appraise)):
         if reader.looks_like(fields):
             return name
+    if arena.looks_like(fields):
+        return "arena"
     is_row = is_table_record(fields) or (joins and not any(isinstance(value, dict) for value in fields.values()))
     return annotation_tools.detect_tool(fields) or ("table" if is_row else "items")
 

@@ -22,6 +22,7 @@ from aliquot.io.format_detection import build_parquet_error, detect_format, is_i
 from aliquot.io.formats import (
     annotation_tools,
     appraise,
+    arena,
     campaign,
     campaign_database,
     items,
@@ -62,6 +63,7 @@ Format = Literal[
     "prodigy",
     "potato",
     "argilla",
+    "arena",
 ]
 FORMATS: tuple[Format, ...] = get_args(Format)
 ScoreSource = str | Path | EvalSet | Table
@@ -92,6 +94,11 @@ class LoadOptions:
             one_of("format", self.format, FORMATS)
 
     @property
+    def has_plain_table(self) -> bool:
+        """Whether a table is to be read by its columns' names alone."""
+        return not (self.columns or self.wide or self.answer or self.joins or self.key)
+
+    @property
     def table(self) -> TableOptions:
         """The options of tables."""
         return TableOptions(
@@ -120,11 +127,11 @@ def load(
     Args:
         path: item JSON lines (plain or gzip, or a JSON array), an mt-metrics-eval folder, a folder of texts (one file a
             system), an MQM TSV, a table (CSV, TSV, Parquet, .xlsx, JSON lines), SummEval's JSON lines, a campaign of
-            `aliquot collect` (its judgments), what Pearmut, Appraise, Label Studio, Potato, Prodigy or Argilla export;
-            or a descriptor, which is looked up in the data folder ($ALIQUOT_DATA), then in the cache, and downloaded
-            once otherwise; or a Polars or pandas table.
+            `aliquot collect` (its judgments), what Pearmut, Appraise, Label Studio, Potato, Prodigy or Argilla export,
+            battles of an arena; or a descriptor, which is looked up in the data folder ($ALIQUOT_DATA), then in the
+            cache, and downloaded once otherwise; or a Polars or pandas table.
         format: one of items, mtme, mqm, table, summeval, texts, campaign, pearmut, appraise, label-studio, potato,
-            prodigy, argilla; told by content when not given.
+            prodigy, argilla, arena; told by content when not given.
         human: the score that people gave; by default `human`, or the only score named like one.
         lower_is_better: scores or criteria to flip, with the judgments they come from, so that higher is better for
             all; remembered in `flipped`.
@@ -186,6 +193,8 @@ def _load_alone(source: str | Path | Table, options: LoadOptions) -> tuple[EvalS
     key = _read_key_option(options)
     if not isinstance(source, (str, Path)):
         frame = _apply_key(to_polars(source), "the table", key)
+        if options.has_plain_table and arena.looks_like(frame.columns):
+            return arena.from_table(frame, "the table"), "the table"
         return tables.from_table(frame, "the table", options.table), "the table"
     place, pair = _resolve_source(source, options.pair)
     with _prefix_errors(place):
@@ -265,8 +274,12 @@ def _read_source(path: Path | str, options: LoadOptions, key: Key | None) -> Eva
     raw = read_bytes(path)
     require_intact(raw, path)
     kind = options.format or detect_format(raw, path, joins=options.joins)
+    if kind == "arena" and options.format is None and not options.has_plain_table:
+        kind = "table"
     if kind in logs.READERS:
         return logs.read(kind, [LogFile(path, raw)], path)
+    if kind == "arena":
+        return arena.read(raw, path)
     if kind == "table" or (raw.startswith(PARQUET_MAGIC) and not is_item_table(raw, path)):
         return tables.from_table(_apply_key(read_frame(raw, path), str(path), key), str(path), options.table)
     if kind in ("pearmut", "appraise", *annotation_tools.TOOLS):

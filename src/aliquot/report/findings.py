@@ -31,8 +31,8 @@ from aliquot.estimation.estimate_result import Estimates
 from aliquot.estimation.inputs import Mismatch, attach_judgments, select_criterion, use_criterion_score, warn_left_out
 from aliquot.estimation.targets import Target
 from aliquot.io.files import read_bytes
-from aliquot.io.format_detection import detect_format
-from aliquot.io.formats.table_files import read_frame, stack_tables, to_polars
+from aliquot.io.format_detection import read_table
+from aliquot.io.formats.table_files import stack_tables, to_polars
 from aliquot.io.inputs import as_evalset, as_judgments, as_selection
 from aliquot.metric_eval.metric_report import MetricReport
 from aliquot.metric_eval.metrics import metrics
@@ -47,7 +47,7 @@ PARTS: tuple[Part, ...] = get_args(Part)
 """Parts of a report that can be left out."""
 _MAX_REPLAYED = 20_000  # outputs up to which a past campaign is replayed: replays take longer than all the rest
 _CHOICES = ("pairwise", "best-worst", "ranking")
-_TABLES = (".csv", ".tsv", ".parquet", ".xlsx", ".csv.gz", ".tsv.gz")
+_TABLES = (".csv", ".tsv", ".parquet", ".xlsx", ".csv.gz", ".tsv.gz", ".jsonl", ".json")
 
 T = TypeVar("T")
 
@@ -165,8 +165,7 @@ def read_choices(data: Any) -> pl.DataFrame | None:
         return None
     else:
         try:
-            raw = read_bytes(data)
-            table = read_frame(raw, data) if detect_format(raw, data) == "table" else None
+            table = read_table(read_bytes(data), data)
         except AliquotError:
             return None  # loading it raises the error
     return table if table is not None and detect_table_kind(table.columns) in _CHOICES else None
