@@ -24,7 +24,13 @@ class DataError(AliquotError, ValueError):
 
 
 class FormatError(DataError):
-    """A file cannot be read as the format it claims or looks to be."""
+    """A file cannot be read as the format it claims or looks to be.
+
+    Attributes:
+        proposal: Command line options with which it can be read, if there are any.
+    """
+
+    proposal: tuple[str, ...] = ()
 
 
 class DamagedError(FormatError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ from aliquot.cli.commands import (
     spell_options,
 )
 from aliquot.core import escape
-from aliquot.errors import AliquotError, AliquotWarning, OperationError
+from aliquot.errors import AliquotError, AliquotWarning, FormatError, OperationError
 from aliquot.io.overwrite import protect_inputs
 
 VERBS = {
@@ -186,7 +187,8 @@ def run(arguments: Sequence[str]) -> int:
             command = typer.main.get_command(build_app(verb))
             code = command.main(args=list(arguments), prog_name="aliquot", standalone_mode=False)
         except AliquotError as error:
-            return _print_error(spell_options(str(error)), 1 if isinstance(error, OperationError) else 2)
+            text = spell_options(str(error)) + _propose_command(error, arguments)
+            return _print_error(text, 1 if isinstance(error, OperationError) else 2)
         except TyperException as error:
             context = getattr(error, "ctx", None)  # knows the subcommand, too
             where = context.command_path if context is not None else f"aliquot {verb}" if verb in VERBS else "aliquot"
@@ -232,6 +234,12 @@ def _replace_former_command(arguments: list[str], verb: str | None) -> tuple[lis
 def _print_error(message: str, code: int) -> int:
     sys.stderr.write(f"error: {escape.terminal(escape.one_line(message))}\n")
     return code
+
+
+def _propose_command(error: AliquotError, arguments: Sequence[str]) -> str:
+    """Return the end of a message that gives the command again, with the options that the error proposes."""
+    options = error.proposal if isinstance(error, FormatError) else ()
+    return f"; try: {shlex.join(['aliquot', *arguments, *options])}" if options else ""
 
 
 def _system_fault(error: OSError, verb: str | None) -> str:

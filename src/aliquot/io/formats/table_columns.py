@@ -6,6 +6,7 @@ number where one is needed is named with its row, column and value.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -29,21 +30,23 @@ from aliquot.validation import invalid
 _NAMES = {
     "item": "item item_id segment_id seg_id segment seg id i sentence_id sent_id example_id instance_id line_id "
     "globalsegid prompt_id question_id task_id sample_id test_id",
-    "system": "system system_id system_name sys model model_id model_name generator",
+    "system": "system system_id system_name sys model model_id model_name generator llm llm_name engine variant",
     "metric": "metric metric_name score_name scorer measure",
     "value": "value score rating judgment judgement grade points",
-    "annotator": "annotator annotator_id rater rater_id judge judge_id worker worker_id user user_id participant "
-    "participant_id coder login",
+    "annotator": "annotator annotator_id rater rater_id judge judge_id worker_id user user_id participant "
+    "participant_id coder login evaluator evaluator_id reviewer reviewer_id labeler labeller annotator_name "
+    "annotator_email rater_name worker",
     "criterion": "criterion criteria dimension aspect question attribute",
     "seconds": "seconds secs duration annotation_time time_seconds seconds_spent",
     "time": "time timestamp start_time date",
     "order": "order sequence",
     "control": "control is_control attention_check",
     "repeat": "repeat is_repeat",
-    "source": "source src source_text input prompt instruction query",
-    "reference": "reference ref reference_text gold",
+    "source": "source src source_text input prompt instruction query user_prompt input_text source_sentence",
+    "reference": "reference ref reference_text gold reference_answer reference_output expected expected_answer "
+    "expected_output gold_answer correct_answer ground_truth ideal",
     "output": "output tgt target translation hypothesis hyp mt summary response completion "
-    "generation prediction model_output model_response",
+    "generation prediction model_output model_response model_answer output_text generated_text",
     "document": "document doc document_id doc_id docid",
     "position": "position doc_position",
     "domain": "domain genre topic",
@@ -84,12 +87,22 @@ def map_columns(
         roles[ours] = theirs
         if absent is not None:
             absent.pop(f"{ours}={theirs}", None)
-    free = {name.strip().casefold().replace(" ", "_"): name for name in present if name not in roles.values()}
+    free = {fold_name(name): name for name in present if name not in roles.values()}
+    free |= {name.strip().casefold(): name for name in present if name not in roles.values()}  # such as globalSegId
     for ours, names in SYNONYMS.items():
         match = next((free[name] for name in names if name in free), None)
         if ours not in roles and match is not None:
             roles[ours] = match
     return {ours: roles[ours] for ours in SYNONYMS if ours in roles}
+
+
+def fold_name(name: str) -> str:
+    """Return a column name in lower case with underscores.
+
+    >>> fold_name(" Prompt ID"), fold_name("promptId"), fold_name("model-name"), fold_name("Prompt_ID")
+    ('prompt_id', 'prompt_id', 'model_name', 'prompt_id')
+    """
+    return _SPACES.sub("_", _CAMEL.sub("_", name.strip())).casefold()
 
 
 def require_roles(
@@ -133,6 +146,7 @@ _FLAGS = {
 }
 """Words, in any case, that are numbers where all of a column that must hold numbers has them."""
 
+_CAMEL, _SPACES = re.compile(r"(?<=[a-z])(?=[A-Z])"), re.compile(r"[\s_.-]+")
 _DATE = r"^\d{4}-\d\d-\d\d(T|$)"
 _PERCENT, _FRACTION = r"^([+-]?\d+(?:[.,]\d+)?)\s*%$", r"^(\d+(?:[.,]\d+)?)\s*/\s*(\d+)$"
 
@@ -289,6 +303,18 @@ def is_numeric(column: pl.Series, where: str) -> bool:
     if 0 < odd <= max(1, good // _MAX_ODD_CELLS) and good > 1:
         parse_numbers(column, where)  # raises, naming row and value
     return odd == 0
+
+
+def holds_numbers(column: pl.Series) -> bool:
+    """Return whether a column has numbers and, beside missing ones, nothing else.
+
+    >>> holds_numbers(pl.Series(["1", "n/a"])), holds_numbers(pl.Series(["1", "good"])), holds_numbers(pl.Series([""]))
+    (True, False, False)
+    """
+    if column.dtype != pl.String:
+        return column.dtype.is_numeric() and column.null_count() < len(column)
+    numbers, bad = _cast_numbers(column)
+    return not bad.any() and numbers.count() > 0
 
 
 def describe_text_columns(columns: pl.DataFrame) -> str:

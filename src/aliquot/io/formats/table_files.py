@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, time
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
@@ -30,6 +32,9 @@ from aliquot.io.parquet_seal import PARQUET_ERRORS, silence_panics
 PARQUET_MAGIC, ZIP_MAGIC = b"PAR1", b"PK\x03\x04"
 Decoded = TypeVar("Decoded")
 _QUOTE = '"'
+_EXCEL_HINT = re.compile(r"^sep=(.)\r?\n")  # a line by which Excel knows the separator
+_MAX_TITLES = 10  # rows above a header
+_NAMELESS = "\0column "
 _JUDGED = ({"system", "value"}, {"system", "metric"}, {"annotator", "value"}, {"system", "output"})
 """Roles of which flat records have at least one pair; items have nested outputs, scores or judgments instead."""
 _COMPARED = ({"item", "choice"}, {"item", "best", "worst"}, {"item", "ranking"})
@@ -135,7 +140,7 @@ def _cast_mixed_columns(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _read_excel(raw: bytes, path: Path | str) -> pl.DataFrame:
-    """Read the first sheet; cells become texts, as in CSV, so that the same rules parse both."""
+    """Read the first sheet that holds a table; cells become texts, as in CSV, so that the same rules parse both."""
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             inside = archive.namelist()
@@ -151,24 +156,37 @@ def _read_excel(raw: bytes, path: Path | str) -> pl.DataFrame:
         ) from None
     try:
         book = load_workbook(io.BytesIO(raw), read_only=True, data_only=True)
-        sheet, *other_sheets = book.worksheets
-        cells = [list(row) for row in sheet.iter_rows(values_only=True)]
+        sheets = [(sheet, [list(row) for row in sheet.iter_rows(values_only=True)]) for sheet in book.worksheets]
+        sheet, cells = next((each for each in sheets if _is_table(each[1])), sheets[0])
+        other_sheets = [other for other, _ in sheets if other is not sheet]
     except Exception as error:  # noqa: BLE001  (a damaged file fails anywhere in zip, XML and openpyxl)
         raise FormatError(
             f"{path}: a damaged Excel file ({type(error).__name__}: {error}); copy it again, or save the sheet as CSV"
         ) from None
     if other_sheets:
         names = quoted(other.title for other in other_sheets)
-        warnings.warn(f"{path}: only the first sheet '{sheet.title}' is read, not {names}", AliquotWarning, 2)
+        warnings.warn(
+            f"{path}: only the {'first ' * (cells is sheets[0][1])}sheet '{sheet.title}' is read, not {names}; save "
+            "another one as CSV to read it",
+            AliquotWarning,
+            2,
+        )
     rows = [[_format_cell(value) for value in row] for row in cells]
     rows = [row for row in rows if any(cell is not None for cell in row)]
     if not rows:
-        raise FormatError(f"{path}: the first sheet '{sheet.title}' is empty; it should hold a header and rows")
-    named = [index for index, name in enumerate(rows[0]) if name is not None]
-    header = [str(rows[0][index]) for index in named]
-    _validate_header(header, path)
-    columns = [[row[index] if index < len(row) else None for row in rows[1:]] for index in named]
-    return pl.DataFrame([pl.Series(n, values, dtype=pl.String) for n, values in zip(header, columns, strict=True)])
+        raise FormatError(f"{path}: the sheet '{sheet.title}' is empty; it should hold a header and rows")
+    count = _count_titles(rows)
+    if count:
+        _warn_titles([next(filter(None, row)) for row in rows[:count]], path)
+    header = _name_columns(rows[count], path)
+    columns = [[row[index] if index < len(row) else None for row in rows[count + 1 :]] for index in range(len(header))]
+    table = pl.DataFrame([pl.Series(n, values, dtype=pl.String) for n, values in zip(header, columns, strict=True)])
+    return _drop_empty(table, path)
+
+
+def _is_table(cells: Sequence[Sequence[object]]) -> bool:
+    """Return whether some rows of a sheet have several cells."""
+    return sum(sum(cell not in (None, "") for cell in row) > 1 for row in cells) > 1
 
 
 def _format_cell(value: object) -> str | None:
@@ -192,14 +210,15 @@ def parse_csv(text: str, path: Path | str) -> pl.DataFrame:
     """
     if not text.strip():
         raise FormatError(f"{path}: the file is empty; it should hold a header and rows")
-    text = text.lstrip("\r\n")
-    separator = detect_separator(text)
-    spaced = separator != "\t" and f"{separator} " in text.split("\n", 1)[0]
+    text = _blank_titles(_EXCEL_HINT.sub("", text.lstrip("\r\n")), path)
+    header = text.lstrip("\n").split("\n", 1)[0]
+    separator = detect_separator(header)
+    spaced = separator != "\t" and f"{separator} " in header
     split = _split_quoted if _QUOTE in text else _split_plain
     table = split(text, separator, path, spaced=spaced)
     if "'" in text:
         table = escape.unescape_csv_cells(table)
-    return table.with_columns(pl.when(pl.all() != "").then(pl.all()))
+    return _drop_empty(table.with_columns(pl.when(pl.all() != "").then(pl.all())), path)
 
 
 def detect_separator(text: str) -> str:
@@ -216,7 +235,7 @@ def _split_plain(text: str, separator: str, path: Path | str, *, spaced: bool) -
         .filter(pl.col("line").str.strip_chars(" ") != "")
     )
     header = escape.unescape_csv_names(_split_cells(numbered["line"][0], separator, spaced=spaced))
-    _validate_header(header, path)
+    header = _name_columns(header, path)
     body = numbered.slice(1)
     ragged = body.filter(pl.col("line").str.count_matches(separator, literal=True) != len(header) - 1)
     if ragged.height:
@@ -233,8 +252,7 @@ def _split_cells(line: str, separator: str, *, spaced: bool) -> list[str]:
 
 def _split_quoted(text: str, separator: str, path: Path | str, *, spaced: bool) -> pl.DataFrame:
     rows = _iterate_quoted_rows(text, separator, path, spaced=spaced)
-    header = escape.unescape_csv_names(next(rows)[1])
-    _validate_header(header, path)
+    header = _name_columns(escape.unescape_csv_names(next(rows)[1]), path)
     body = []
     for number, row in rows:
         if len(row) != len(header):
@@ -265,10 +283,51 @@ def _iterate_quoted_rows(
         csv.field_size_limit(usual)
 
 
-def _validate_header(header: Sequence[str], path: Path | str) -> None:
-    repeated = [name for name, count in Counter(header).items() if count > 1]
+def _name_columns(cells: Sequence[str | None], path: Path | str) -> list[str]:
+    """Return the names of a header, which differ; `_NAMELESS` and a number for cells that are empty."""
+    names = [cell if cell is not None and cell.strip() else "" for cell in cells]
+    repeated = [name for name, count in Counter(filter(None, names)).items() if count > 1]
     if repeated:
         raise FormatError(f"{path} line 1: the column '{repeated[0]}' occurs twice; give each column its own name")
+    return [name or f"{_NAMELESS}{number}" for number, name in enumerate(names, start=1)]
+
+
+def _drop_empty(table: pl.DataFrame, path: Path | str) -> pl.DataFrame:
+    """Drop rows without any content and columns without a name, with a note if they have content."""
+    nameless = [name for name in table.columns if name.startswith(_NAMELESS)]
+    filled = [name.removeprefix(_NAMELESS) for name in nameless if table[name].null_count() < table.height]
+    if filled:
+        text = f"{path}: column {', '.join(filled)} has no name in the header: left out"
+        warnings.warn(text, AliquotWarning, 3)
+    table = table.drop(nameless)
+    if table.height and all(column.null_count() for column in table):
+        table = table.filter(~pl.all_horizontal(pl.all().is_null()))
+    return table
+
+
+def _count_titles(rows: Iterable[Sequence[str | None]]) -> int:
+    """Return the number of rows before the header: rows of one cell at most, where a row with several follows."""
+    widths = (sum(cell not in (None, "") for cell in row) for row in islice(rows, _MAX_TITLES))
+    return next((index for index, width in enumerate(widths) if width > 1), 0)
+
+
+def _blank_titles(text: str, path: Path | str) -> str:
+    r"""Replace title lines above the header by empty ones, so that numbers of lines stay.
+
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     _blank_titles("Results of May;;\n;;\nitem;system;value\n", "t.csv")
+    '\n\nitem;system;value\n'
+    """
+    lines = text.split("\n", _MAX_TITLES)
+    count = _count_titles([cell.strip(' \r"') for cell in line.split(detect_separator(line))] for line in lines)
+    if count:
+        _warn_titles([lines[0].strip(' \r\t,;"')], path)
+    return "\n" * count + "\n".join(lines[count:])
+
+
+def _warn_titles(titles: Sequence[str], path: Path | str) -> None:
+    warnings.warn(f"{path}: {quoted(titles)} above the header is no table: skipped", AliquotWarning, 4)
 
 
 def _build_length_error(row: Sequence[str], expected: int, number: int, path: Path | str) -> FormatError:

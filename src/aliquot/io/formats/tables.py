@@ -9,8 +9,9 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 import polars as pl
@@ -20,6 +21,7 @@ from aliquot.core.columns import encode_series, scatter_texts
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import LABEL, Judgments
 from aliquot.errors import (
+    AliquotError,
     AliquotWarning,
     FormatError,
     MissingColumnError,
@@ -34,15 +36,19 @@ from aliquot.io.formats.table_columns import (
     SYNONYMS,
     Absent,
     describe_text_columns,
+    holds_numbers,
     infer_type,
     is_numeric,
     map_columns,
+    parse_columns,
+    parse_flags,
     parse_ids,
     parse_names,
     parse_numbers,
     parse_whole_numbers,
     require_roles,
 )
+from aliquot.io.formats.table_roles import build_item_ids, looks_like_score, propose_readings, settle_roles
 from aliquot.io.writing import resolve_ending, write_bytes, write_parquet
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.validation import one_of
@@ -51,7 +57,12 @@ Wide = Literal["systems", "metrics"]
 """What each of the remaining columns of a wide table is."""
 _SCORE_ROLES = ("item", "system", "metric", "value", "output", *ITEM_FIELDS)
 _NON_ANSWER_ROLES = ("item", "system", "annotator", "criterion", "seconds")
-_OUTPUT_OF = re.compile(rf"^(?:{'|'.join(SYNONYMS['output'])})s?[ _.:-]+(.+)$", re.IGNORECASE)
+_MAX_PROPOSALS = 8
+_OUTPUT_WORD, _VALUE_WORD = ("|".join(name for name in SYNONYMS[role]) for role in ("output", "value"))
+_OUTPUT_OF = re.compile(rf"^(?:{_OUTPUT_WORD})s?[ _.:-]+(.+)$", re.IGNORECASE)
+_OWN_OUTPUT = re.compile(rf"^(.+?)(?:'s)?[ _.:-]+(?:{_OUTPUT_WORD})s?$", re.IGNORECASE)
+_OWN_SCORE = re.compile(rf"^(.+?)[ _.:-]+({_VALUE_WORD})s?$", re.IGNORECASE)
+_SCORE_OF = re.compile(rf"^({_VALUE_WORD})s?[ _.:-]+(.+)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -111,6 +122,9 @@ class _TableRoles:
     def parse_numbers(self, column: pl.Series) -> FloatArray:
         return parse_numbers(column, self.where)
 
+    def parse_values(self) -> FloatArray:
+        return self.parse_numbers(self.fields["value"].alias(self.roles["value"]))
+
     def with_field(self, role: str, values: pl.Series) -> _TableRoles:
         return replace(self, fields=self.fields.with_columns(values.alias(role)), roles={**self.roles, role: role})
 
@@ -122,6 +136,38 @@ def from_table(table: pl.DataFrame, where: str, options: TableOptions | None = N
         one_of("wide", options.wide, get_args(Wide))
     if not table.height:
         raise FormatError(f"{where}: the table has a header but no rows; there is nothing to read")
+    try:
+        return _read(table, where, options)
+    except FormatError as error:
+        error.proposal = _propose(table, where, options)
+        raise
+
+
+def _propose(table: pl.DataFrame, where: str, options: TableOptions) -> tuple[str, ...]:
+    """Return command line options with which a table can be read; none if there are none to believe in."""
+    columns = dict(options.columns or {})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            roles = dict(_assign_roles(table, where, options).roles)
+        except FormatError:
+            return ()
+        for reading in islice(propose_readings(table, roles), _MAX_PROPOSALS):
+            wide = reading.get("wide", options.wide)
+            if columns.keys() & reading.keys() or (options.wide and wide != options.wide):
+                continue
+            text = ",".join(f"{key}={value}" for key, value in reading.items())
+            added = {role: name for role, name in reading.items() if role != "wide"}
+            proposal = replace(options, columns=columns | added or None, wide=cast("Wide | None", wide))
+            try:
+                if parse_columns(text) == reading and _read(table, where, proposal).scores:
+                    return ("--read", text)
+            except AliquotError:
+                continue
+    return ()
+
+
+def _read(table: pl.DataFrame, where: str, options: TableOptions) -> EvalSet:
     if options.joins:
         options = replace(options, wide=_guess_wide(table, where, options))
     sorted_out = _assign_roles(table, where, options)
@@ -167,7 +213,11 @@ def _assign_roles(table: pl.DataFrame, where: str, options: TableOptions) -> _Ta
     if options.wide is not None:
         scores = [r for r in AMBIGUOUS_ROLES if r in roles and r not in columns and is_numeric(table[roles[r]], where)]
         roles = {role: column for role, column in roles.items() if role not in scores}
+    else:
+        roles = settle_roles(table[present], roles, columns, where)
     fields = table.select(pl.col(theirs).alias(ours) for ours, theirs in roles.items())
+    if "item" in roles and roles["item"] == roles.get("source"):
+        fields = fields.with_columns(build_item_ids(fields["source"]).alias("item"))
     return _TableRoles(fields, table[present].drop(roles.values()), roles, where)
 
 
@@ -178,20 +228,28 @@ def _unpivot_systems(table: _TableRoles, options: TableOptions) -> _TableRoles:
     """Unpivot a table with a column per system to a row per item and system."""
     if "system" in table.roles:
         return table
-    outputs = {_OUTPUT_OF.sub(r"\1", name): name for name in table.extras.columns if _OUTPUT_OF.match(name)}
     if options.wide == "systems":
-        texts = not any(is_numeric(column, table.where) for column in table.extras)
-        outputs = {name: name for name in table.extras.columns} if texts else {}
-        if not texts:
+        if any(is_numeric(column, table.where) for column in table.extras):
             return _stack_score_columns(table, options)
-    elif not outputs or "value" in table.roles:
-        return table
+        outputs = {name: name for name in table.extras.columns}
+    else:
+        outputs = {} if "value" in table.roles else _find_outputs(table.extras)
     scores = {
         (name, system): column
         for system in outputs
         for column in table.extras.columns
         if (name := _parse_score_column(column, system)) is not None and column not in outputs.values()
     }
+    if not outputs and not {"value", "output"} & table.roles.keys() and options.wide is None:
+        scores = _find_system_scores(table.extras)
+    systems = dict.fromkeys([*outputs, *(system for _, system in scores)])
+    if not systems:
+        return table
+    if options.wide is None and not any(map(_OUTPUT_OF.match, outputs.values())):
+        text = (
+            f"{quoted(systems)} are read as systems, with their columns {quoted((*outputs.values(), *scores.values()))}"
+        )
+        warnings.warn(f"{table.where}: {text}", AliquotWarning, 2)
     left_out = [name for name in table.extras.columns if name not in (*outputs.values(), *scores.values())]
     _warn_left_out(quoted(left_out), table)
     table = table if "item" in table.roles else table.with_field("item", pl.int_range(table.fields.height, eager=True))
@@ -201,12 +259,36 @@ def _unpivot_systems(table: _TableRoles, options: TableOptions) -> _TableRoles:
     parts = [
         table.fields.with_columns(
             pl.lit(system).alias("system"),
-            table.extras[column].alias("output"),
+            *([table.extras[outputs[system]].alias("output")] if outputs else []),
             *(values.get((metric, system), empty).alias(f"score:{metric}") for metric in metrics),
         )
-        for system, column in outputs.items()
+        for system in systems
     ]
-    return _stack_parts(table, parts, {f"score:{metric}": metric for metric in metrics}, ("system", "output"))
+    new = ("system", "output") if outputs else ("system",)
+    return _stack_parts(table, parts, {f"score:{metric}": metric for metric in metrics}, new)
+
+
+def _find_outputs(columns: pl.DataFrame) -> dict[str, str]:
+    """Return system -> column of its outputs: output_A, A output, or texts A beside numbers called A score."""
+    for pattern in (_OUTPUT_OF, _OWN_OUTPUT):
+        outputs = {match[1]: name for name in columns.columns if (match := pattern.match(name))}
+        if len(outputs) > (pattern is _OWN_OUTPUT):
+            return outputs
+    scores = [column.name for column in columns if holds_numbers(column) or parse_flags(column) is not None]
+    texts = [name for name in columns.columns if name not in scores]
+    own = {name: name for name in texts if any(_parse_score_column(score, name) for score in scores)}
+    return own if len(own) > 1 else {}
+
+
+def _find_system_scores(columns: pl.DataFrame) -> dict[tuple[str, str], str]:
+    """Return (score, system) -> column where columns of numbers are called A score, B score, or score A, score B."""
+    for pattern, score, system in ((_OWN_SCORE, 2, 1), (_SCORE_OF, 1, 2)):
+        matches = {column.name: pattern.match(column.name) for column in columns if holds_numbers(column)}
+        scores = {(match[score], match[system]): name for name, match in matches.items() if match}
+        systems = {system for _, system in scores}
+        if len(systems) > 1 and not any(looks_like_score(name) or name.isdigit() for name in systems):
+            return scores
+    return {}
 
 
 def _parse_score_column(column: str, system: str) -> str | None:
@@ -279,7 +361,7 @@ def _unpivot_criteria(table: _TableRoles) -> _TableRoles:
 
 def _read_long(table: _TableRoles, options: TableOptions) -> EvalSet:
     table.require_roles(["system", "value"], "long scores")
-    value = table.parse_numbers(table.fields["value"])
+    value = table.parse_values()
     items, rows = factorize_labels(table.parse_ids())
     systems, columns = factorize_labels(table.parse_names("system"))
     if "metric" in table.roles:
@@ -396,7 +478,7 @@ def _build_judgments(table: _TableRoles) -> pl.DataFrame:
     numbers = [name for name in ("value", "seconds") if name in table.roles]
     apart = ("item", "system", *numbers, *ITEM_FIELDS, "output")
     try:
-        value = table.parse_numbers(table.fields["value"])
+        value = table.parse_values()
     except NotNumericError as error:
         error.args = (f"{error}; labels are read with `answer=COLUMN` and `recode=yes=1,no=0`",)
         raise
