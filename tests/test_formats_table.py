@@ -82,6 +82,7 @@ MAKERS: dict[str, Maker] = {
     "Excel, the first sheet": excel,
     "folder of texts, a file for each system": tree("texts", {"source.txt": "a\nb\n", "A.txt": "c\nd\n"}),
     "WMT folder (mt-metrics-eval v2)": tree("wmt", WMT),
+    "human evaluation of WMT25 (JSON lines)": texts(humeval_jsonl=exports.lines(exports.wmt25())),
     "MQM (Google's TSV)": texts(mqm_tsv=MQM),
     "SummEval": lambda folder: texts(summeval_jsonl=fuzz.summeval(folder)[0].decode())(folder),
     "selection": texts(),

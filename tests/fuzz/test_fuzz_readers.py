@@ -415,6 +415,9 @@ TARGETS = {
     "tool potato": Target("o.jsonl", exported("potato", "potato 1", "potato csv"), read_with_key),
     "tool others": Target("g.json", exported("prodigy", "argilla", "argilla flat", "argilla 1"), read_with_key),
     "arena": Target("b.jsonl", battles, lambda path: (aliquot.load(path), aliquot.compare(path))),
+    "wmt25": Target(
+        "w.jsonl", lambda _: [exports.lines(exports.wmt25()).encode()], lambda path: aliquot.load(path, pair="en-cs")
+    ),
     "tool key": Target("key.csv", lambda _: [exports.key().encode()], read_key_of),
     **{f"mtme {name.split('/')[0]}": Target(name, mtme_file(text), read_mtme) for name, text in MTME.items()},
 }

@@ -282,3 +282,27 @@ def _conversation(battle: int, model: str) -> list[dict[str, Any]]:
         {"role": "user", "content": "go on"},
         {"role": "assistant", "content": f"{model} answers {battle}"},
     ]
+
+
+def wmt25() -> list[dict[str, Any]]:
+    """Two language pairs: one with numbered rounds and segments in its ids, one with neither."""
+    error = {"start_i": 0, "end_i": 3, "severity": "minor"}
+    first = {"human1": 80.0, "annotator1": "ann", "errors1": [error], "times1": [100.0, 130.5]}
+    second = {"human2": 90, "annotator2": "bob", "errors2": [{**error, "end_i": "missing", "severity": "major"}]}
+    return [
+        {
+            "src_text": f"source {i}",
+            "tgt_text": {"refA": f"reference {i}", "A": f"text {i} of A", "B": f"text {i} of B"},
+            "doc_id": f"en-cs_CZ_#_news_#_paper.{i // 2}_#_{i % 2}",
+            "scores": {"A": {**first, **second, "chrF": 0.5 + i / 10}, "B": {**first, "human1": 60 + i}} if i else {},
+        }
+        for i in range(4)
+    ] + [
+        {
+            "src_text": f"source {i}",
+            "tgt_text": {"refA": f"reference {i}", "A": f"text {i} of A"},
+            "doc_id": "cs-de_DE_#_social_#_post",
+            "scores": {"A": {"human": 70.0 + i, "errors": []}, "refA": [{"score": 95, "annotator": "cleo"}]},
+        }
+        for i in range(3)
+    ]

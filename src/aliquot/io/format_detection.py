@@ -22,6 +22,7 @@ from aliquot.io.formats import (
     parquet,
     pearmut,
     summeval,
+    wmt25,
 )
 from aliquot.io.formats.table_files import PARQUET_MAGIC, ZIP_MAGIC, is_table_record, read_frame
 from aliquot.io.parquet_seal import PARQUET_ERRORS, silence_panics
@@ -72,7 +73,7 @@ def read_table(raw: bytes, path: Path | str) -> pl.DataFrame | None:
 
 
 def _detect_json_format(fields: dict[str, Any], *, joins: bool) -> str:
-    for name, reader in (("summeval", summeval), ("pearmut", pearmut), ("appraise", appraise)):
+    for name, reader in (("summeval", summeval), ("pearmut", pearmut), ("appraise", appraise), ("wmt25", wmt25)):
         if reader.looks_like(fields):
             return name
     if arena.looks_like(fields):

@@ -34,6 +34,7 @@ from aliquot.io.formats import (
     summeval,
     tables,
     text_folder,
+    wmt25,
 )
 from aliquot.io.formats.answers import Key, apply_key, read_key
 from aliquot.io.formats.samples import LogFile
@@ -64,6 +65,7 @@ Format = Literal[
     "potato",
     "argilla",
     "arena",
+    "wmt25",
 ]
 FORMATS: tuple[Format, ...] = get_args(Format)
 ScoreSource = str | Path | EvalSet | Table
@@ -128,10 +130,10 @@ def load(
         path: item JSON lines (plain or gzip, or a JSON array), an mt-metrics-eval folder, a folder of texts (one file a
             system), an MQM TSV, a table (CSV, TSV, Parquet, .xlsx, JSON lines), SummEval's JSON lines, a campaign of
             `aliquot collect` (its judgments), what Pearmut, Appraise, Label Studio, Potato, Prodigy or Argilla export,
-            battles of an arena; or a descriptor, which is looked up in the data folder ($ALIQUOT_DATA), then in the
-            cache, and downloaded once otherwise; or a Polars or pandas table.
+            battles of an arena, the human evaluation of WMT25; or a descriptor, which is looked up in the data folder
+            ($ALIQUOT_DATA), then in the cache, and downloaded once otherwise; or a Polars or pandas table.
         format: one of items, mtme, mqm, table, summeval, texts, campaign, pearmut, appraise, label-studio, potato,
-            prodigy, argilla, arena; told by content when not given.
+            prodigy, argilla, arena, wmt25; told by content when not given.
         human: the score that people gave; by default `human`, or the only score named like one.
         lower_is_better: scores or criteria to flip, with the judgments they come from, so that higher is better for
             all; remembered in `flipped`.
@@ -140,7 +142,7 @@ def load(
         score_name: for tables that hold one unnamed score, its name.
         answer: for tables of judgments, the column of the answers, which may be labels such as yes and no. Numbers
             become values; labels stay in a judgment column of that name (`label` for a column `value`).
-        pair: for folders with several language pairs, which one.
+        pair: for folders and files with several language pairs, which one.
         mqm_weights: for MQM TSVs, what errors cost.
         sources_only: accept items without any system (selection before outputs exist).
         key: for judgments with opaque ids, the table of their meanings: cell, item, system.
@@ -293,6 +295,8 @@ def _read_source(path: Path | str, options: LoadOptions, key: Key | None) -> Eva
         return items.read(raw, path, sources_only=options.sources_only)
     if kind == "summeval":
         return summeval.read(raw, path)
+    if kind == "wmt25":
+        return wmt25.read(raw, path, options.pair)
     if kind == "mqm":
         return mqm.read(raw, path, options.mqm_weights)
     if kind == "campaign":
