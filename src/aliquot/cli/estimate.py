@@ -67,6 +67,9 @@ def run(
         str,
         _how("--target", help="What the numbers are about: testset, given or beyond."),
     ] = "testset",
+    draws: Annotated[
+        str, _how("--draws", metavar="HOW", help="Score of a prompt: mean, pass@K, pass^K or majority of its draws.")
+    ] = "mean",
     past: Annotated[
         list[Path] | None,
         _how("--past", metavar="FILE", help="An earlier campaign; repeat for more."),
@@ -128,6 +131,7 @@ def run(
             rule=one_of("rule", rule, RULES),
             adjust=adjustment and one_of("adjust", adjustment, PAIR_ADJUSTMENTS),
             target=one_of("target", target, TARGETS),
+            draws=draws,
             past=past or (),
             metrics=common.split_names(metrics) or None,
             **shared,

@@ -213,7 +213,12 @@ class Choosing:
     """What is chosen together, and how the budget is spread."""
 
     unit: Annotated[
-        str, typer.Option("--unit", help="item, or document: whole documents are chosen.", rich_help_panel=CHOOSING)
+        str,
+        typer.Option(
+            "--unit",
+            help="item; document: whole documents, or prompts with all their draws; draw: one draw of each prompt.",
+            rich_help_panel=CHOOSING,
+        ),
     ] = "item"
     balance: Annotated[
         str | None,

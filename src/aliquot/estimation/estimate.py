@@ -18,6 +18,7 @@ from aliquot.core.registry import Spec, parse_spec, suggest_arguments
 from aliquot.core.result import make_signature
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, unknown_name
+from aliquot.estimation.draws import plan_draws, select_prompts
 from aliquot.estimation.estimate_result import Estimates, PairEstimate, SystemEstimate
 from aliquot.estimation.estimators import estimate_mean
 from aliquot.estimation.inputs import (
@@ -98,6 +99,7 @@ def estimate(
     adjust: PairAdjustment | None = None,
     strict: bool = False,
     target: Target = "testset",
+    draws: str = "mean",
     past: Sequence[DataLike] = (),
     seed: int = 0,
     **parameters: Any,
@@ -126,6 +128,8 @@ def estimate(
         strict: raise DataError for judgments that do not fit and selected outputs without judgment, instead of notes.
         target: what is estimated: testset (this test set, judged by other annotators of the same kind), given (the
             mean of these very judgments over the test set), or beyond (also other items of the same kind).
+        draws: the score of a prompt with several draws: mean, or of pass/fail scores pass@K, pass^K or majority (see
+            `combine_draws`). Estimates are about prompts then.
         past: earlier campaigns with human scores, from which to learn how scores follow metrics, length and texts;
             helps with 10 to 40 judged items. auto is then `informed`, whose means are biased.
         seed: seed of bootstrap, permutations and probabilities of being best.
@@ -168,9 +172,9 @@ def estimate(
         refuse_missing(missing)
     noise = JudgingNoise(np.nan) if target == "given" or name is None else judging_noise(data, name, selected)
     adjusted = target == "testset" and noise.unbalanced and spec.name != "mean"
-    sample = judged_sample(noise.without_severity(data, name) if adjusted and name else data, human, selection)
+    given = data
+    data, sample, raw, noise = _take_samples(data, human, selection, noise, draws, adjusted=adjusted)
     require_metrics_of_pool(data, sample.evalset, spec)
-    raw = _sample_without_warnings(data, human, selection) if adjusted else sample
     if value_range is not None:
         refuse_outside(raw, value_range, interval)
     question = _EstimationTask(target, noise, campaigns, _scale_of(raw, value_range, adjusted=adjusted))
@@ -184,13 +188,14 @@ def estimate(
         *([] if value_range else scale_notes(inference, limits)),
         *fitted.notes,
         *goal.notes,
+        *([] if noise.draws is None else [noise.draws.note]),
         *(row.sentence for row in mismatches if row.what in (COPIES, REPEATS)),
         *([SEVERITY_NOTE.format(count=len(noise.shares))] if adjusted else []),
         *([PUBLISHED_RULE] if rule == "published" else []),
         *direction_notes(inference, name),
-        *missing_notes(data, human, missing, selected=selection is not None),
-        *criteria_note(data, name),
-        *plausibility_notes(data, name),
+        *missing_notes(given, human, missing, selected=selection is not None),
+        *criteria_note(given, name),
+        *plausibility_notes(given, name),
     ]
     compare = partial(rank_systems, test=test, rule=rule, alpha=alpha, adjust=adjust, seed=seed)
     ranking, is_compared = compare(inference), adjusted or spec.name in MODELS
@@ -219,10 +224,11 @@ def estimate(
         changes=changes,
         variance=goal.parts,
         details=dict(fitted.details)
-        | {"mismatches": mismatches, "dataset": data.name, "score": name, "scale": scale or _find_binary_scale(raw)},
+        | {"mismatches": mismatches, "dataset": data.name, "score": name, "scale": scale or _find_binary_scale(raw)}
+        | ({} if noise.draws is None else {"unit": "prompts"}),
         signature=make_signature(
             f"estimate:{spec}",
-            data,
+            given,
             selection=_describe_selection(selection),
             human=human,
             criterion=criterion,
@@ -234,6 +240,7 @@ def estimate(
             rule=None if rule == "any" else rule,
             adjust=None if adjust == "bh" or rule == "published" else adjust,
             target=None if target == "testset" else target,
+            draws=None if draws == "mean" else draws,
             past=_join_fingerprints(campaigns),
             seed=seed,
         ),
@@ -255,7 +262,7 @@ class _EstimationTask:
         is_given = self.target == "given"
         base = infer_means(add_past_prediction(sample, self.campaigns), spec, question=(self.scale, is_given))
         goal = target_variance(base, self.target, self.noise, adjusted=adjusted)
-        return (base if is_given else replace(base, added=goal.added)), goal
+        return (base if is_given and self.noise.draws is None else replace(base, added=goal.added)), goal
 
 
 def _compute_limits(
@@ -282,6 +289,21 @@ def _find_binary_scale(sample: Sample) -> tuple[float, float] | None:
     """Return the ends of pass/fail scores; other scales are guesses."""
     scale = find_scale(sample.scores)
     return (scale.low, scale.high) if scale is not None and scale.binary else None
+
+
+def _take_samples(
+    data: EvalSet, human: str | None, selection: Selection | None, noise: JudgingNoise, draws: str, *, adjusted: bool
+) -> tuple[EvalSet, Sample, Sample, JudgingNoise]:
+    """Return the data, the judged sample, the one without adjustment, and the noise; draws become prompts."""
+    name = human or data.human
+    scored = noise.without_severity(data, name) if adjusted and name else data
+    task = plan_draws(data, draws, human, selection)
+    if task is not None:
+        scored, whole, data = task.combine(scored), data, task.combine(data)
+        noise = replace(noise, draws=task.measure_noise(whole))
+        selection = None if selection is None else select_prompts(selection, whole)
+    sample = judged_sample(scored, human, selection)
+    return data, sample, _sample_without_warnings(data, human, selection) if adjusted else sample, noise
 
 
 def _sample_without_warnings(data: EvalSet, human: str | None, selection: Selection | None) -> Sample:

@@ -40,9 +40,8 @@ def estimate_views(result: Estimates) -> tuple[View, ...]:
 
 
 def _system_view(result: Estimates) -> View:
-    judged = (
-        f"{result.judged} of {result.population} items judged ({format_percent(result.judged / result.population)})"
-    )
+    share = format_percent(result.judged / result.population)
+    judged = f"{result.judged} of {result.population} {result.details.get('unit', 'items')} judged ({share})"
     method = f"{judged}; {result.method}; {result.level:.0%} intervals by {result.interval}"
     ends = [end for row in result.systems if not math.isnan(row.low) for end in (row.low, row.high)]
     low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)

@@ -126,6 +126,7 @@ def attach_judgments(
         outputs=data.outputs,
         judgments=Judgments(table.with_columns(pl.col("item").cast(id_type))),
         name=data.name,
+        usage=data.usage,
     )
     return bare.aggregate(name=name).with_human(name), tuple(mismatches)
 

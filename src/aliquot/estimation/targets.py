@@ -19,10 +19,11 @@ import polars as pl
 from aliquot.annotation.judgment_noise import find_score_judgments
 from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.errors import DataError
+from aliquot.estimation.draws import DrawNoise
 from aliquot.estimation.inputs import describe_repeats
 from aliquot.estimation.pipeline import Inference
 from aliquot.stats.annotator_effects import crossed_effects
-from aliquot.stats.arrays import FloatArray, IntArray, snap_to_zero
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, snap_to_zero
 from aliquot.validation import one_of
 
 Target = Literal["testset", "given", "beyond"]
@@ -45,6 +46,7 @@ class JudgingNoise:
         effect: N x M, the sum of estimated severities in each cell's score; 0 elsewhere.
         annotators: number of annotators behind the score; 0 where they have no ids.
         notes: what a reader should know of the judgments.
+        draws: noise of the draws behind the scores of prompts; None without draws.
     """
 
     cell: float
@@ -54,6 +56,7 @@ class JudgingNoise:
     effect: FloatArray | None = None
     annotators: int = 0
     notes: tuple[str, ...] = ()
+    draws: DrawNoise | None = None
 
     @property
     def unknown_note(self) -> str:
@@ -192,6 +195,8 @@ def target_variance(inference: Inference, target: Target, noise: JudgingNoise, *
     """Compute the covariance that the target adds to that of `given`."""
     sample, n = inference.sample, inference.sample.population
     nothing = np.zeros((len(inference.values),) * 2)
+    if noise.draws is not None and target != "beyond" and np.isfinite(noise.draws.others).all():
+        return _draw_variance(inference, target, noise, noise.draws, adjusted=adjusted)
     if target == "given":
         everything = (sample.counts[inference.judged] == n).all()
         note = (
@@ -213,6 +218,38 @@ def target_variance(inference: Inference, target: Target, noise: JudgingNoise, *
     )
 
 
+def _draw_variance(
+    inference: Inference, target: Target, noise: JudgingNoise, draws: DrawNoise, *, adjusted: bool
+) -> TargetVariance:
+    """Compute what a target adds to estimates about prompts, and the parts: prompts, draws, judging, annotators.
+
+    Scores of draws differ by the draw and by its judging, so that their variance within prompts holds both.
+    """
+    n, counts = inference.sample.population, np.maximum(inference.sample.counts, 1)
+    is_given = target == "given"
+    annotators = (
+        noise.covariance(adjusted=adjusted) if len(noise.shares) and not is_given else 0.0 * inference.covariance
+    )
+    added = np.diag(draws.rest if is_given else draws.others) / n
+    judging = (
+        np.minimum(np.nan_to_num(noise.cell) * draws.judging, draws.others) if not is_given else 0.0 * draws.others
+    )
+    chosen = np.diag(inference.covariance)
+    # What the draws of the chosen prompts contribute is within the covariance of the estimates.
+    within = np.minimum(draws.others * np.maximum(1.0 / counts - 1.0 / n, 0.0), chosen)
+    is_known, total = np.isfinite(inference.se), draws.others
+    share = np.divide(judging, total, out=np.zeros_like(total), where=total > 0)
+    noisy = within + np.diag(added)
+    sizes = {
+        "prompts": chosen - within,
+        "draws": noisy * (1.0 - share),
+        "judging": noisy * share,
+        "annotators": np.diag(annotators),
+    }
+    notes = () if is_given else (*noise.notes, *_few_annotators(noise.annotators))
+    return TargetVariance(annotators + added, _share_parts(sizes, is_known), notes)
+
+
 def _few_annotators(annotators: int) -> tuple[str, ...]:
     """Return a note if only one or two annotators judged."""
     if annotators not in (1, 2):
@@ -225,11 +262,12 @@ def _variance_parts(
     inference: Inference, annotators: FloatArray, judging: FloatArray, choice: FloatArray | float = 0.0
 ) -> dict[str, float]:
     """Return shares of the mean variance: items, annotators, and judging noise."""
-    is_known = np.isfinite(inference.se)
-    sizes = [
-        float(np.diag(part)[is_known].mean()) if is_known.any() else np.nan
-        for part in (inference.covariance + choice, annotators, judging)
-    ]
-    total = sum(sizes)
-    names = ("items", "annotators", "residual")
-    return {name: size / total if total > 0 else np.nan for name, size in zip(names, sizes, strict=True)}
+    parts = {"items": inference.covariance + choice, "annotators": annotators, "residual": judging}
+    return _share_parts({name: np.diag(part) for name, part in parts.items()}, np.isfinite(inference.se))
+
+
+def _share_parts(variances: Mapping[str, FloatArray], is_known: BoolArray) -> dict[str, float]:
+    """Return the shares of parts of the systems' variances, as means over systems."""
+    sizes = {name: float(part[is_known].mean()) if is_known.any() else np.nan for name, part in variances.items()}
+    total = sum(sizes.values())
+    return {name: size / total if total > 0 else np.nan for name, size in sizes.items()}

@@ -20,7 +20,12 @@ from aliquot.planning.forecast import (
 )
 from aliquot.planning.plan_inputs import PlanData, PlanInputs
 from aliquot.planning.recommendation import Goal, recommend
-from aliquot.planning.repeats import NoiseVariances, RepeatAdvice, advise_repeats, annotator_noise
+from aliquot.planning.repeats import (
+    NoiseVariances,
+    RepeatAdvice,
+    advise_repeats,
+    annotator_noise,
+)
 from aliquot.planning.result import CampaignPlan, PairPlan
 from aliquot.sampling.budgets import Amount, count_items, parse_amount
 from aliquot.simulation.setup import BASELINE, ReplayMethod, add_parity_points, parse_budgets, resolve_method
@@ -30,6 +35,10 @@ from aliquot.validation import invalid
 _UNKNOWN_NOISE = (
     "annotator noise is unknown (no output of the human score has two judgments): give `rater_variance` to "
     "learn whether to judge outputs more than once"
+)
+_UNKNOWN_DRAWS = (
+    "fewer than 10 prompts have a second judged draw: judge two draws of some prompts to learn whether more prompts or "
+    "more draws buy more"
 )
 _NO_DIFFERENCES = (
     "the systems have the same scores on all judged items: nothing is said about judging outputs more than once"
@@ -256,7 +265,12 @@ def _advise_repeats(
 ) -> tuple[RepeatAdvice | None, list[str]]:
     """Return how many judgments of an output are worth paying for at the cost of the recommended plan, and notes."""
     evalset = inputs.evalset
-    if rater_variance is not None:
+    draws = source.measure_draws(evalset.systems)
+    if draws is not None:
+        if not np.isfinite(draws.others).all():
+            return None, [_UNKNOWN_DRAWS]
+        rater, per_output = 2 * float(np.mean(draws.others / draws.judging)), 1.0 / float(np.mean(draws.judging))
+    elif rater_variance is not None:
         rater, per_output = 2 * rater_variance, inputs.per_output
     else:
         data = source.evalset
@@ -274,7 +288,12 @@ def _advise_repeats(
     share = min(1.0, rater / per_output / plain)
     noise = NoiseVariances((1.0 - share) * remaining, share * remaining * per_output)
     return advise_repeats(
-        noise, items=n, judgments=inputs.per_output, population=inputs.population, **_repeat_costs(inputs)
+        noise,
+        "judgment" if draws is None else "draw",
+        items=n,
+        judgments=inputs.per_output,
+        population=inputs.population,
+        **_repeat_costs(inputs),
     ), []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -10,6 +11,7 @@ import numpy as np
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
 from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.estimation.draws import DrawNoise, plan_draws, select_prompts
 from aliquot.estimation.inputs import attach_judgments, select_criterion, use_criterion_score
 from aliquot.estimation.targets import judging_noise, target_variance
 from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset, as_selection
@@ -53,6 +55,7 @@ class PlanData:
         human: Name of the human score as asked for.
         selection: How the pilot was chosen.
         notes: Mismatches of selection, judgments and data.
+        draws: The draws whose prompts are the items of `evalset`; None without draws.
     """
 
     evalset: EvalSet
@@ -60,6 +63,15 @@ class PlanData:
     human: str | None
     selection: Selection | None
     notes: tuple[str, ...]
+    draws: EvalSet | None = None
+
+    def measure_draws(self, systems: Sequence[str]) -> DrawNoise | None:
+        """Measure the noise of draws in the scores of prompts, for some systems; None without draws."""
+        if self.draws is None:
+            return None
+        data = self.draws.keep(systems=list(systems))
+        task = plan_draws(data, "mean", self.human, None)
+        return None if task is None else task.measure_noise(data)
 
 
 def combine_plan_data(
@@ -84,7 +96,13 @@ def combine_plan_data(
         human = evalset.human
     name = human or evalset.human
     limited = evalset if chosen is None or name is None else mask_unselected(evalset, chosen, name)
-    return PlanData(limited, evalset, human, chosen, notes)
+    task = plan_draws(limited, "mean", human, None)
+    if task is None or name is None:
+        return PlanData(limited, evalset, human, chosen, notes)
+    prompts = None if chosen is None else select_prompts(chosen, evalset)
+    combined = task.combine(limited)
+    notes += (f"{limited.n_items} draws of {combined.n_items} prompts: prompts are planned, as items",)
+    return PlanData(combined, evalset, human, prompts, notes, limited)
 
 
 def mask_unselected(data: EvalSet, selection: Selection | None, human: str) -> EvalSet:
@@ -116,6 +134,7 @@ class PlanInputs:
     power: float  # asked for each pair
     partly: int = 0  # items judged for some systems only, which the plan does not use
     notes: tuple[str, ...] = ()
+    repeated: Literal["output", "prompt"] = "output"  # what has several judgments
 
     @property
     def evalset(self) -> EvalSet:
@@ -161,11 +180,18 @@ def find_plan_inputs(
         np.inf if beyond else float(limit),
         limit,
         data_prices(times, timed),
-        judgments_per_output(data),
+        judgments_per_output(data) if source.draws is None or data.judgments is not None else _mean_draws(source),
         power,
         judged_items - basis.sample.n if isinstance(basis, Pilot) else 0,
         tuple(notes),
+        "output" if source.draws is None else "prompt",
     )
+
+
+def _mean_draws(source: PlanData) -> float:
+    """Return the mean number of scored draws of a prompt's outputs."""
+    noise = source.measure_draws(source.evalset.systems)
+    return 1.0 if noise is None else 1.0 / float(noise.judging[noise.judging > 0].mean())
 
 
 def _replay(data: EvalSet, runs: RunSettings) -> PastCampaign:
@@ -196,7 +222,7 @@ def _find_basis(
     if pilot.continues and target == "testset":
         name, judged = human or str(data.human), [sample.evalset.ids[row] for row in sample.rows]
         compared = data.keep(systems=list(pilot.evalset.systems))
-        noise = judging_noise(compared, name, judged)
+        noise = replace(judging_noise(compared, name, judged), draws=source.measure_draws(compared.systems))
         if noise.unbalanced:  # as `estimate` adjusts for severity
             pilot = replace(pilot, sample=take_pilot(noise.without_severity(compared, name), name, selection)[0])
         goal = target_variance(pilot.now, target, noise, adjusted=noise.unbalanced)

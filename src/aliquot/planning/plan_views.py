@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aliquot.core.view import Column, View
 from aliquot.core.written import format_number
+from aliquot.planning.repeats import WORDS
 
 if TYPE_CHECKING:
     from aliquot.planning.adaptive import AdaptivePlan
@@ -87,13 +88,14 @@ def repeat_views(advice: RepeatAdvice | None) -> tuple[View, ...]:
     """Return the view of how many judgments of an output are worth paying for, where that is known."""
     if advice is None:
         return ()
+    words = WORDS[advice.unit]
     columns = (
-        Column("judgments an output", "judgments_per_output", "count"),
-        Column("items", places=0),
+        Column(f"{words.unit}s a{'n' * (words.whole[0] in 'aeiou')} {words.whole}", "judgments_per_output", "count"),
+        Column(f"{words.item}s", "items", places=0),
         Column("error of a difference", "se"),
         Column("", lambda row: "best" * row.best, "text"),
     )
-    return (View("repeats", advice.rows, columns, "judgments of the same output, at the same cost"),)
+    return (View("repeats", advice.rows, columns, f"{words.unit}s of the same {words.whole}, at the same cost"),)
 
 
 def power_views(plan: PowerPlan) -> tuple[View, ...]:

@@ -179,7 +179,7 @@ def _describe_continuation(
 
 def _describe_cost(inputs: PlanInputs, judgments: float, hours: float, money: float) -> str:
     each = f"{inputs.per_output:.3g}"
-    parts = [f"{judgments:.0f} judgments{'' if each == '1' else f' ({each} of each output)'}"]
+    parts = [f"{judgments:.0f} judgments{'' if each == '1' else f' ({each} of each {inputs.repeated})'}"]
     if np.isfinite(hours):
         parts.append(f"{format_hours(hours)} hours")
     if np.isfinite(money):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -103,6 +106,27 @@ class NoiseVariances:
 
 
 @dataclass(frozen=True)
+class RepeatWords:
+    """What is repeated, of what, and where the noise comes from, for sentences."""
+
+    once: str
+    unit: str
+    whole: str
+    item: str
+    noise: str
+
+
+RepeatUnit = Literal["judgment", "draw"]
+"""What is repeated: judgments of an output, or draws of a prompt."""
+WORDS: Mapping[RepeatUnit, RepeatWords] = MappingProxyType(
+    {
+        "judgment": RepeatWords("Judge each output once", "judgment", "output", "item", "annotator noise"),
+        "draw": RepeatWords("Judge one draw of each prompt", "draw", "prompt", "prompt", "the noise of draws"),
+    }
+)
+
+
+@dataclass(frozen=True)
 class RepeatRow:
     """Judgments per output, items at the same cost, and the standard error of a difference."""
 
@@ -119,10 +143,13 @@ class RepeatAdvice:
     rows: tuple[RepeatRow, ...]
     formula: float
     text: str
+    unit: RepeatUnit = "judgment"
 
 
 def advise_repeats(
     noise: NoiseVariances,
+    unit: RepeatUnit = "judgment",
+    /,
     *,
     items: float,
     judgments: float,
@@ -134,6 +161,7 @@ def advise_repeats(
 
     Args:
         noise: variances between items and of the judges.
+        unit: what is repeated.
         items: of the plan that gives the cost.
         judgments: of each output in that plan.
         population: N, or infinite.
@@ -155,36 +183,37 @@ def advise_repeats(
         if choice.judgments <= max(_MAX_ROWS, best.judgments + 1)
     )
     formula = best_repeat_count(noise.item, noise.rater, new_item_cost, judgment_cost)
-    return RepeatAdvice(rows, formula, _describe_rows(rows, population, new_item_cost))
+    return RepeatAdvice(rows, formula, _describe_rows(rows, population, new_item_cost, WORDS[unit]), unit)
 
 
-def _describe_rows(rows: tuple[RepeatRow, ...], population: float, new_item_cost: float) -> str:
+def _describe_rows(rows: tuple[RepeatRow, ...], population: float, new_item_cost: float, words: RepeatWords) -> str:
     index = next(place for place, row in enumerate(rows) if row.best)
     best, first = rows[index], rows[0]
+    unit, whole, item = words.unit, words.whole, words.item
     if index == 0:
         if len(rows) == 1:
-            return "One judgment of each output; the budget allows no second."
+            return f"One {unit} of each {whole}; the budget allows no second."
         if best.se == 0:  # all items are judged, and there is no annotator noise
             return (
-                f"Judge each output once: that leaves no error; two judgments of each at the same cost mean only "
-                f"{rows[1].items:.0f} items."
+                f"{words.once}: that leaves no error; two {unit}s of each at the same cost mean only "
+                f"{rows[1].items:.0f} {item}s."
             )
         more = rows[1].se / best.se - 1
-        why = "" if new_item_cost else ", because a new item costs no more than a second judgment"
+        why = "" if new_item_cost else f", because a new {item} costs no more than a second {unit}"
         if more < 0.005:
             return (
-                "Judge each output once: annotator noise is so large that more judgments of fewer items are as "
+                f"{words.once}: {words.noise} is so large that more {unit}s of fewer {item}s are as "
                 "good, and never better."
             )
         return (
-            f"Judge each output once{why}: two judgments of each at the same cost mean {rows[1].items:.0f} items, "
+            f"{words.once}{why}: two {unit}s of each at the same cost mean {rows[1].items:.0f} {item}s, "
             f"and an error of a difference {more:.0%} larger."
         )
-    times = f"{best.judgments_per_output} judgments of each output"
-    gain = f"an error {1 - best.se / first.se:.0%} smaller than one judgment of {first.items:.0f} items"
+    times = f"{best.judgments_per_output} {unit}s of each {whole}"
+    gain = f"an error {1 - best.se / first.se:.0%} smaller than one {unit} of {first.items:.0f} {item}s"
     if first.items >= population:
         return (
-            f"The budget judges all {population:.0f} items and more: only further judgments of the same outputs "
-            f"help from there. Plan {times} ({best.items:.0f} items): {gain}."
+            f"The budget judges all {population:.0f} {item}s and more: only further {unit}s of the same {whole}s "
+            f"help from there. Plan {times} ({best.items:.0f} {item}s): {gain}."
         )
-    return f"Plan {times} ({best.items:.0f} items): {gain}."
+    return f"Plan {times} ({best.items:.0f} {item}s): {gain}."

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.core.columns import group_codes
+from aliquot.core.draws import has_draws, prompt_codes
 from aliquot.core.evalset import EvalSet, ItemId, take_rows
 from aliquot.core.origin import record_origin
 from aliquot.core.registry import Spec, parse_spec, suggest_arguments
@@ -34,9 +35,12 @@ from aliquot.sampling.methods import find_method, resolve_spec
 from aliquot.sampling.tasks import ChosenRows, Task, choose_rows
 from aliquot.sampling.waves import add_wave
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
+from aliquot.validation import one_of
 
 UNITS = ("item", "document")
+"""What is chosen whole; `select` also takes "draw"."""
 _UNFAIR = ("metric_avg", "irt_diff")
+_DRAW_STREAM = 1  # of random numbers that choose draws, besides those of the method
 
 
 @suggest_arguments
@@ -80,7 +84,8 @@ def select(
             larger errors on some items; not needed if the data have human scores.
         past: earlier campaigns with human scores on the same scale; they take the place of `protocol`.
         balance: an item column, e.g. "domain": the budget is split equally over its values.
-        unit: "item" or "document" (whole documents are chosen).
+        unit: "item", "document" (whole documents are chosen, or whole prompts with all their draws), or "draw" (one
+            draw at random of each chosen prompt; budgets and costs count the prompts).
         include: ids that must be judged in any case; they count towards the budget.
         exclude_items: ids that must not be judged.
         crowd: systems whose outputs and scores may be looked at; all by default.
@@ -98,8 +103,7 @@ def select(
     Selection(10 of 60 items by metric_var:metric=metricA, without probabilities)
     """
     data, within = as_evalset(data), None if within is None else as_selection(within)
-    if unit not in UNITS:
-        raise unknown_name("unit", unit, UNITS)
+    one_of("unit", unit, (*UNITS, "draw"))
     spec, details = resolve_spec(data, parse_spec(method), parameters)
     spec = _apply_protocol_scale(spec, data, protocol)
     spec = _apply_past_scale(spec, data, as_evalsets(past))
@@ -107,7 +111,7 @@ def select(
     if add_to is not None:
         is_named = method != "auto" or any(value is not None for value in parameters.values())
         options = {"cost": cost, "include": len(include), "within": within, "matching=False": not matching}
-        _refuse_with_wave(options | {"unit=document": unit == "document"})
+        _refuse_with_wave(options | {f"unit={unit}": unit != "item"})
         earlier = _read_earlier(add_to, spec if is_named else None)
     elif str(budget).strip().startswith("+"):
         raise OptionError(f"`budget={budget}` adds to an earlier selection: name it with `add_to`")
@@ -120,6 +124,9 @@ def select(
         _warn_unknown_scale(spec, data)
     pool = data if within is None else keep_first_stage(data, within)
     pool = pool.drop(items=list(exclude_items)) if len(exclude_items) else pool
+    stages = pool
+    if unit == "draw":
+        pool = _keep_one_draw(pool, seed)
     line = make_signature(
         f"select:{spec if earlier is None else earlier.method}",
         data,
@@ -153,12 +160,15 @@ def select(
     remaining = total.subtract(int(fixed.sum()), spent)
     chosen = ChosenRows(np.zeros(0, dtype=np.int64))
     if len(free) and (remaining.n if remaining.amount is None else remaining.amount) > 0:
-        task = build_task(pool, spec, remaining, costs, free=free, balance=balance, unit=unit, crowd=crowd, seed=seed)
+        whole = "document" if unit == "document" else "item"
+        task = build_task(pool, spec, remaining, costs, free=free, balance=balance, unit=whole, crowd=crowd, seed=seed)
         chosen = choose_rows(task, matching=matching)
     if not len(chosen.rows) and not fixed.any():
         report_empty(spec, budget, costs)
     selection = _build_selection(pool, chosen, np.flatnonzero(fixed), free, costs, spec, details, line)
-    selection = replace(selection, origin=record_origin(pool, selection.ids, is_pool=within is None))
+    if unit == "draw":
+        selection = _count_draws(selection, stages)
+    selection = replace(selection, origin=record_origin(stages, selection.ids, is_pool=within is None))
     return selection if within is None else multiply_probabilities(selection, within, line)
 
 
@@ -350,6 +360,31 @@ def keep_first_stage(data: EvalSet, first: Selection) -> EvalSet:
             "the first selection draws for each system apart (non-matching); a second cannot be within it"
         )
     return data.keep(items=list(first.ids))
+
+
+def _keep_one_draw(data: EvalSet, seed: int) -> EvalSet:
+    """Return the set with one random draw of each prompt."""
+    if not has_draws(data):
+        raise OptionError(
+            f"`unit=draw`: {data.name} has one draw of each prompt; several are items with the prompt's id as "
+            "`document` and a column `draw`, a number from 1"
+        )
+    order = np.random.default_rng([seed, _DRAW_STREAM]).permutation(data.n_items)
+    first = np.unique(prompt_codes(data)[order], return_index=True)[1]
+    return take_rows(data, np.sort(order[first]))
+
+
+def _count_draws(selection: Selection, data: EvalSet) -> Selection:
+    """Return a selection of one draw a prompt as one of all draws, each with its share of the probability."""
+    if selection.probability is None:
+        return replace(selection, population=data.n_items)
+    codes = prompt_codes(data)
+    listed = dict(zip(data.ids, np.bincount(codes)[codes].tolist(), strict=True))
+    share = 1.0 / np.array([listed[item] for item in selection.ids])
+    design = replace(selection.design, variance="clustered", remainder=1.0)
+    return replace(
+        selection, population=data.n_items, probability=selection.probability * share, weight=None, design=design
+    )
 
 
 def multiply_probabilities(second: Selection, first: Selection, signature: str) -> Selection:
