@@ -18,14 +18,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 from tests.fuzz import test_fuzz_readers as fuzz
-from tests.io import exports
+from tests.io import exports, test_lm_eval
 from tests.io.test_formats import MQM, WMT
 
 import aliquot
 from aliquot.cli.main import run
 
 PAGE = Path(__file__).parents[1] / "docs" / "formats.md"
-Maker = Callable[[Path], None]
+Maker = Callable[[Path], object]
 SYNTHETIC = aliquot.synthetic(items=30, systems=3, seed=5, judgments_per_output=2)
 JUDGED = "item,system,annotator,value\n" + "".join(
     f"{i},{s},{a},{i + len(a)}\n" for i in range(4) for s in "AB" for a in ("ann", "robert")
@@ -94,6 +94,7 @@ MAKERS: dict[str, Maker] = {
     "Potato": texts(potato_jsonl=exports.lines(exports.potato()), key_csv=exports.key()),
     "Prodigy": texts(prodigy_jsonl=exports.lines(exports.prodigy())),
     "Argilla": texts(argilla_json=json.dumps(exports.argilla()), key_csv=exports.key()),
+    "samples of lm-evaluation-harness": lambda folder: test_lm_eval.write_two(folder / "lm-eval"),
     "choices between outputs": texts(choices_csv="item,a,b,choice\n1,A,B,a\n2,A,B,b\n3,A,B,tie\n"),
     "battles of an arena (Parquet, JSON lines, CSV)": texts(arena_jsonl=exports.lines(exports.arena())),
     "results: JSON, CSV, TSV, Parquet, Markdown, LaTeX": texts(),

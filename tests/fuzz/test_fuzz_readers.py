@@ -37,7 +37,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.io import exports
+from tests.io import exports, test_lm_eval
 
 import aliquot
 from aliquot.core.selection import Selection
@@ -359,6 +359,18 @@ def read_key_of(path: Path) -> object:
     return aliquot.load_judgments(path.parent / "o.jsonl", key=path)
 
 
+def lm_eval_file(pattern: str) -> Callable[[Path], list[bytes]]:
+    """A file of what lm-evaluation-harness leaves; the others are whole."""
+
+    def whole(folder: Path) -> list[bytes]:
+        row = test_lm_eval.choice(0, [-1.5, -2, -3, -2, -1, -1], {"acc": 1.0, "brier_score": [1, "0.5"]})
+        rows = [*test_lm_eval.two_filters([1.0, 0.0]), row | {"doc_id": 5}]
+        place = test_lm_eval.write_run(folder, "m", {"t": rows}, t={"miss": False, "acc": True})
+        return [next(place.glob(pattern)).read_bytes()]
+
+    return whole
+
+
 def mtme_file(text: str) -> Callable[[Path], list[bytes]]:
     """One file of a folder of mt-metrics-eval; the others are whole."""
     return lambda _: [text.encode()]
@@ -417,6 +429,10 @@ TARGETS = {
     "arena": Target("b.jsonl", battles, lambda path: (aliquot.load(path), aliquot.compare(path))),
     "wmt25": Target(
         "w.jsonl", lambda _: [exports.lines(exports.wmt25()).encode()], lambda path: aliquot.load(path, pair="en-cs")
+    ),
+    "log lm-eval": Target(f"m/samples_t_{test_lm_eval.TIME}.jsonl", lm_eval_file("samples*"), aliquot.load),
+    "log lm-eval results": Target(
+        f"m/results_{test_lm_eval.TIME}.json", lm_eval_file("results*"), lambda path: aliquot.load(path.parent)
     ),
     "tool key": Target("key.csv", lambda _: [exports.key().encode()], read_key_of),
     **{f"mtme {name.split('/')[0]}": Target(name, mtme_file(text), read_mtme) for name, text in MTME.items()},

@@ -19,9 +19,10 @@ from typing import Any
 
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import FormatError
+from aliquot.io.formats import lm_eval
 from aliquot.io.formats.samples import LogFile, build_evalset
 
-READERS: dict[str, ModuleType] = {}
+READERS: dict[str, ModuleType] = {"lm-eval": lm_eval}
 MAX_HEAD = 1 << 16
 """Bytes of a file that tell which tool wrote it."""
 _ENDINGS = (".eval", ".json", ".jsonl", ".ndjson", ".csv", ".parquet", ".gz")
