@@ -102,7 +102,7 @@ $(VENV)/serve.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 # `torch` would bring the GPU libraries; subset2evaluate comes without its dependencies, of which the tests need none.
 $(VENV)/dev.stamp: $(VENV)/core.stamp
 	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/pip install --quiet --constraint constraints.txt --group dev --group oracles --group browser --group notebooks --editable '.[cluster,sheets,serve,postgres]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --group dev --group oracles --group browser --group notebooks --editable '.[cluster,sheets,serve,postgres,logs]'
 	$(BIN)/pip install --quiet torch==2.13.0
 	$(BIN)/pip install --quiet --constraint constraints.txt --group embed-tests
 	$(BIN)/pip install --quiet --no-deps subset2evaluate==1.0.27

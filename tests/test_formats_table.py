@@ -18,7 +18,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from tests.fuzz import test_fuzz_readers as fuzz
-from tests.io import exports, test_lm_eval
+from tests.io import exports, inspect_files, test_lm_eval
 from tests.io.test_formats import MQM, WMT
 
 import aliquot
@@ -65,6 +65,12 @@ def sheets(folder: Path) -> None:
     filled.write_csv(path)
 
 
+def inspect_logs(folder: Path) -> None:
+    (folder / "logs").mkdir()
+    (folder / "logs" / "a.eval").write_bytes(inspect_files.archive(inspect_files.log()))
+    (folder / "logs" / "b.json").write_bytes(inspect_files.encode(inspect_files.log(model="org/big", task_id="u")))
+
+
 def campaign(folder: Path) -> None:
     (folder / "campaign.db").write_bytes(fuzz.campaigns(folder)[0])
 
@@ -95,6 +101,7 @@ MAKERS: dict[str, Maker] = {
     "Prodigy": texts(prodigy_jsonl=exports.lines(exports.prodigy())),
     "Argilla": texts(argilla_json=json.dumps(exports.argilla()), key_csv=exports.key()),
     "samples of lm-evaluation-harness": lambda folder: test_lm_eval.write_two(folder / "lm-eval"),
+    "Inspect, logs (`.eval`, `.json`, a folder of them)": inspect_logs,
     "choices between outputs": texts(choices_csv="item,a,b,choice\n1,A,B,a\n2,A,B,b\n3,A,B,tie\n"),
     "battles of an arena (Parquet, JSON lines, CSV)": texts(arena_jsonl=exports.lines(exports.arena())),
     "results: JSON, CSV, TSV, Parquet, Markdown, LaTeX": texts(),

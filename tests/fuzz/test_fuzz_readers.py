@@ -37,7 +37,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.io import exports, test_lm_eval
+from tests.io import exports, inspect_files, test_lm_eval
 
 import aliquot
 from aliquot.core.selection import Selection
@@ -347,6 +347,34 @@ def exported(*names: str) -> Callable[[Path], list[bytes]]:
     return whole
 
 
+def inspect_samples() -> list[dict[str, Any]]:
+    """Samples with everything that the reader looks at."""
+    edits = [{"value": "I"}, {"value": "C", "provenance": {"author": "ann", "timestamp": "now", "reason": "right"}}]
+    scores = {"match": {"value": "C", "history": edits}, "rubric": {"value": {"tone": 3, "clear": "P"}}}
+    usage = {"org/small": {"total_tokens": 24, "total_cost": 0.5}}
+    whole: dict[str, Any] = {
+        "scores": scores,
+        "model_usage": usage,
+        "total_time": 1.5,
+        "metadata": {"topic": "sums", "level": 2},
+    }
+    question = [{"role": "user", "content": [{"type": "text", "text": "one?"}]}]
+    return [
+        inspect_files.sample(1, 1, **whole),
+        inspect_files.sample(1, 2, input=question, target=["a", "b"], choices=["a", "b"]),
+        inspect_files.sample("x", 1, error={"message": "gone"}, limit={"type": "token"}),
+    ]
+
+
+def inspect_documents(_: Path) -> list[bytes]:
+    return [inspect_files.encode(inspect_files.log(inspect_samples()))]
+
+
+def inspect_archives(_: Path) -> list[bytes]:
+    document = inspect_files.log(inspect_samples())
+    return [inspect_files.archive(document, method) for method in (0, 8, inspect_files.ZSTANDARD)]
+
+
 def read_with_key(path: Path) -> object:
     try:
         return aliquot.load_judgments(path)
@@ -434,6 +462,8 @@ TARGETS = {
     "log lm-eval results": Target(
         f"m/results_{test_lm_eval.TIME}.json", lm_eval_file("results*"), lambda path: aliquot.load(path.parent)
     ),
+    "log inspect": Target("i.json", inspect_documents, aliquot.load),
+    "log inspect eval": Target("i.eval", inspect_archives, aliquot.load),
     "tool key": Target("key.csv", lambda _: [exports.key().encode()], read_key_of),
     **{f"mtme {name.split('/')[0]}": Target(name, mtme_file(text), read_mtme) for name, text in MTME.items()},
 }

@@ -19,10 +19,11 @@ from typing import Any
 
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import FormatError
-from aliquot.io.formats import lm_eval
+from aliquot.io.formats import inspect_logs, lm_eval
 from aliquot.io.formats.samples import LogFile, build_evalset
+from aliquot.io.zip_archive import read_first_name
 
-READERS: dict[str, ModuleType] = {"lm-eval": lm_eval}
+READERS: dict[str, ModuleType] = {"lm-eval": lm_eval, "inspect": inspect_logs}
 MAX_HEAD = 1 << 16
 """Bytes of a file that tell which tool wrote it."""
 _ENDINGS = (".eval", ".json", ".jsonl", ".ndjson", ".csv", ".parquet", ".gz")
@@ -50,7 +51,7 @@ def detect_archive(raw: bytes) -> str | None:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             return _detect("looks_like_archive", archive.namelist())
     except Exception:  # noqa: BLE001  (BadZipFile, but also NotImplementedError, struct.error, UnicodeDecodeError)
-        return None
+        return _detect("looks_like_archive", [read_first_name(raw)])  # the reader explains what is wrong
 
 
 def _detect(test: str, content: object) -> str | None:
