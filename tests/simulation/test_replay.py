@@ -6,6 +6,7 @@ import pickle
 from functools import partial
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy import stats
 
@@ -269,3 +270,22 @@ def test_the_memory_of_stages_is_bounded(past):
     for _ in range(40):
         pickle.loads(pickle.dumps(ReplaySet(past)))  # noqa: S301
     assert len(module._REPLAY_SETS) <= module.MAX_REPLAY_SETS
+
+
+def test_draws_are_replayed_as_prompts():
+    data = aliquot.synthetic(items=60, systems=3, seed=2, document_length=0)
+    doubled = pl.concat([data.items, data.items]).with_columns(
+        pl.Series("id", np.arange(120)),
+        pl.concat([data.items["id"], data.items["id"]]).cast(pl.String).alias("document"),
+        pl.Series("draw", np.repeat([1, 2], 60)),
+    )
+    scores = {name: np.vstack([values, values]) for name, values in data.scores.items()}
+    draws = aliquot.EvalSet(doubled, data.systems, scores, human=data.human, name=data.name)
+    alike, plain = (
+        aliquot.simulate(part, "random", repeats=3, budgets="20%,40%", seed=4)
+        for part in (draws, aliquot.combine_draws(draws))
+    )
+    assert any("prompts are replayed" in note for note in alike.notes)
+    for cell, expected in zip(alike.cells, plain.cells, strict=True):
+        assert (cell.method, cell.measure) == (expected.method, expected.measure)
+        assert cell.value == pytest.approx(expected.value, nan_ok=True)

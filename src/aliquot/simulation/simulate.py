@@ -15,11 +15,12 @@ import polars as pl
 
 from aliquot.core import memory
 from aliquot.core.columns import group_codes
+from aliquot.core.draws import combine_draws, has_draws
 from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_tasks
 from aliquot.core.progress import Progress, ProgressLike, resolve_progress
 from aliquot.core.result import make_signature
-from aliquot.errors import DataError, OptionError
+from aliquot.errors import DataError, OptionError, quoted
 from aliquot.estimation.intervals import check_level
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.io.journal import Journal, open_journal
@@ -228,7 +229,10 @@ def _add_baselines(measures: Sequence[str]) -> list[str]:
 def _build_replay_sets(sets: Sequence[EvalSet], human: str | None, **options: Any) -> tuple[list[ReplaySet], list[str]]:
     replay_sets: list[ReplaySet] = []
     notes: list[str] = []
-    for evalset in number_duplicates(sets):
+    drawn = [evalset.name for evalset in sets if has_draws(evalset)]
+    if drawn:
+        notes.append(f"{quoted(drawn)}: prompts are replayed, with the means of their draws; texts are not used")
+    for evalset in number_duplicates([combine_draws(each, human=human) if has_draws(each) else each for each in sets]):
         complete, new_notes = keep_complete(_add_fitted_cost(evalset, options.get("cost")), human)
         notes += new_notes
         replay_sets.append(ReplaySet(complete, **options))
