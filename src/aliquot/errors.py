@@ -143,11 +143,12 @@ def warn_caller(message: str, category: type[AliquotWarning] = AliquotWarning) -
 # -- Optional libraries: imported where they are used, and named with their remedy where they are absent -------------
 
 
-def judge_extra(module: str, what: str, instead: str = "") -> Any:
-    """Import a module of the extra `judge`; raise MissingExtraError if it is not installed.
+def import_extra(module: str, extra: str, what: str, instead: str = "") -> Any:
+    """Import a module of an extra; raise MissingExtraError if it is not installed.
 
     Args:
         module: The module, such as "evalica" or "rapidfuzz.process".
+        extra: The extra that brings it.
         what: What cannot be done without it.
         instead: What one may do otherwise.
 
@@ -155,7 +156,7 @@ def judge_extra(module: str, what: str, instead: str = "") -> Any:
         MissingExtraError: The library is not installed.
 
     Example:
-        >>> judge_extra("no_such_library", "ranking")
+        >>> import_extra("no_such_library", "judge", "ranking")
         Traceback (most recent call last):
             ...
         aliquot.errors.MissingExtraError: ranking needs no_such_library: pip install 'aliquot[judge]'
@@ -163,8 +164,13 @@ def judge_extra(module: str, what: str, instead: str = "") -> Any:
     library = module.split(".", maxsplit=1)[0]
     if find_spec(library) is None:
         remedy = f", or {instead}" if instead else ""
-        raise MissingExtraError(f"{what} needs {library}: pip install 'aliquot[judge]'{remedy}")
+        raise MissingExtraError(f"{what} needs {library}: pip install 'aliquot[{extra}]'{remedy}")
     return import_module(module)
+
+
+def judge_extra(module: str, what: str, instead: str = "") -> Any:
+    """Import a module of the extra `judge`; raise MissingExtraError if it is not installed."""
+    return import_extra(module, "judge", what, instead)
 
 
 class ParameterUnknownError(NameUnknownError):

@@ -262,7 +262,13 @@ def explain_interruption(output: Path | None) -> Iterator[None]:
 def require_output(output: ResultOutput, kind: writers.Kind = "result") -> None:
     """Refuse, before any work, a format that does not hold such content, and a path that cannot be written."""
     place = "file" if output.to is None else writers.find_writer(kind, output.file, output.to).place
-    require_writable(output.file, or_folder=place != "file")
+    require_place(output.file, place)
+
+
+def require_place(path: Path | None, place: str) -> None:
+    """Refuse an output path that cannot be what a format writes: a "file", a "folder", or an address, a "store"."""
+    if place != "store":
+        require_writable(path, or_folder=place != "file")
 
 
 def require_writable(path: Path | None, *, or_folder: bool = False) -> None:

@@ -14,9 +14,10 @@ import polars as pl
 
 from aliquot.core import escape
 from aliquot.core.result import Result, to_plain
+from aliquot.core.statements import SystemMean
 from aliquot.core.view import View
 from aliquot.errors import OptionError
-from aliquot.io.formats import every_eval_ever, junit, tables
+from aliquot.io.formats import every_eval_ever, junit, mlflow_runs, tables
 from aliquot.io.writing import is_stream, new_folder, write_bytes
 
 GITHUB_VARIABLE = "GITHUB_STEP_SUMMARY"
@@ -73,15 +74,31 @@ def write_junit(content: ResultContent, path: str | Path) -> None:
 
 def write_every_eval_ever(content: ResultContent, path: str | Path, **options: str) -> None:
     """Write the means of systems as a folder of Every Eval Ever records."""
-    means = content.result.means() if content.result else ()
-    if not means:
-        raise OptionError("no system has judgments, so there is nothing to write")
-    signature = str(content.document.get("signature", ""))
+    means, signature = _list_means(content), str(content.document.get("signature", ""))
     records = every_eval_ever.build_records(means, signature=signature, retrieved=int(time.time()), **options)
     with new_folder(path) as folder:
         for place, record in records.items():
             (folder / place).parent.mkdir(parents=True, exist_ok=True)
             (folder / place).write_bytes(encode_json(record) + b"\n")
+
+
+def log_mlflow(content: ResultContent, path: str | Path | None, **options: str) -> None:
+    """Log the means of systems as runs of MLflow, with the JSON document and the step summary as artifacts."""
+    mlflow_runs.log_means(
+        _list_means(content),
+        path,
+        signature=str(content.document.get("signature", "")),
+        verdict=str(content.document.get("verdict") or ""),
+        files={"result.json": encode_json(content.document).decode(), "result.md": format_step_summary(content)},
+        **options,
+    )
+
+
+def _list_means(content: ResultContent) -> Sequence[SystemMean]:
+    means = content.result.means() if content.result else ()
+    if not means:
+        raise OptionError("no system has judgments, so there is nothing to write")
+    return means
 
 
 def write_step_summary(content: ResultContent, path: str | Path | None) -> None:

@@ -21,7 +21,7 @@ from aliquot.core.result import Result
 from aliquot.core.view import View
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io import result_files
-from aliquot.io.formats import items, mtme, parquet, tables
+from aliquot.io.formats import items, mlflow_runs, mtme, parquet, tables
 from aliquot.io.result_files import ResultContent
 from aliquot.io.writing import resolve_ending
 from aliquot.validation import one_of
@@ -42,7 +42,7 @@ class Writer:
         write: Writes content to a path; data writers also take which long table and which language pair.
         endings: Those of paths that mean it.
         needs: The method of a result that gives what is written; other results cannot be written so.
-        place: Whether the path is a file or a folder; "optional": it may be absent.
+        place: What the path is; an "optional" file or a "store", such as a server, may be absent.
         options: What may follow the name, as in "huggingface:license=mit": further arguments of `write`.
     """
 
@@ -51,7 +51,7 @@ class Writer:
     write: Callable[..., None]
     endings: tuple[str, ...] = ()
     needs: Literal["", "views", "decisions", "means"] = ""
-    place: Literal["file", "folder", "optional"] = "file"
+    place: Literal["file", "folder", "optional", "store"] = "file"
     options: tuple[str, ...] = ()
 
     def fits(self, of: type[Result] | None) -> bool:
@@ -98,6 +98,7 @@ WRITERS: tuple[Writer, ...] = (
     Writer("parquet", "data", _write_whole(parquet.write), (".parquet",)),
     *(_make_table_writer("data", _write_long_table, name) for name in ("csv", "tsv")),
     Writer("wmt", "data", _write_folder, (NO_ENDING,), place="folder"),
+    Writer("mlflow", "data", _write_whole(mlflow_runs.log_feedback), place="store"),
     Writer("json", "result", result_files.write_document, (".json",)),
     *(_make_table_writer("result", result_files.write_table, name) for name in ("csv", "tsv", "parquet")),
     Writer("markdown", "result", result_files.write_markdown, (".md",), needs="views"),
@@ -111,6 +112,9 @@ WRITERS: tuple[Writer, ...] = (
         needs="means",
         place="folder",
         options=("organization", "relationship", "developer"),
+    ),
+    Writer(
+        "mlflow", "result", result_files.log_mlflow, needs="means", place="store", options=("experiment", "run_name")
     ),
 )
 
@@ -178,7 +182,7 @@ def _match_name(writers: Sequence[Writer], to: str, content: str) -> Writer:
 
 def _require_place(writer: Writer, path: str | Path | None) -> None:
     """Raise OptionError where a format needs a path and has none, or is a folder and has the path of a file."""
-    if path is None and writer.place != "optional":
+    if path is None and writer.place in ("file", "folder"):
         raise OptionError(f"`to` is '{writer.name}': name the {writer.place} to write", "path")
     endings = tuple(ending for each in WRITERS for ending in each.endings if ending != NO_ENDING)
     if path is not None and writer.place == "folder" and str(path).removesuffix(".gz").endswith(endings):
