@@ -105,6 +105,9 @@ MAKERS: dict[str, Maker] = {
     "choices between outputs": texts(choices_csv="item,a,b,choice\n1,A,B,a\n2,A,B,b\n3,A,B,tie\n"),
     "battles of an arena (Parquet, JSON lines, CSV)": texts(arena_jsonl=exports.lines(exports.arena())),
     "results: JSON, CSV, TSV, Parquet, Markdown, LaTeX": texts(),
+    "results: JUnit XML, GitHub step summary": texts(),
+    "results: Every Eval Ever 0.3.0": texts(),
+    "results: MLflow runs": texts(),
     "report page": texts(),
     "figures (SVG, PNG, PDF)": texts(),
 }

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import aliquot
 from aliquot.annotation.preference_result import Comparison
+from aliquot.cli.main import run
 from aliquot.core.statements import Decision, DecisionOutcome
 from aliquot.errors import AliquotError, OptionError
 from aliquot.io.formats.junit import format_junit
@@ -87,6 +88,39 @@ def test_what_does_not_fit_is_refused_with_what_fits(content, path, to, says, re
     with pytest.raises(AliquotError, match=says):
         write(path, to=to)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "name a path to write to, or a format by --to"),
+        (["--to", "parquett"], "--to is 'parquett'; did you mean 'parquet'?"),
+        (["--to", "junit"], "--to is 'junit', which does not hold data; choose jsonl, parquet"),
+        (["--to", "parquet"], "--to is 'parquet': name the file to write"),
+        (["x.xml"], "x.xml: unknown ending; use .jsonl"),
+        (["x.jsonl", "--to", "wmt"], "x.jsonl: wmt is a folder of files; name it without an ending"),
+        (["x", "--to", "csv:a=b"], "csv has no options; leave 'a' out"),
+    ],
+)
+def test_convert_refuses_before_it_reads(arguments, says, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["convert", "absent.jsonl", *arguments]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_convert_writes_by_name_what_it_writes_by_ending(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    aliquot.save(DATA, "a.jsonl")
+    for name in ("jsonl", "parquet", "csv", "tsv"):
+        assert run(["convert", "a.jsonl", f"b.{name}"]) == 0
+        assert run(["convert", "a.jsonl", f"{name}.out", "--to", name]) == 0
+        assert Path(f"b.{name}").read_bytes() == Path(f"{name}.out").read_bytes()
+
+
+def test_help_lists_the_names(capsys):
+    run(["convert", "--help"])
+    printed = capsys.readouterr().out
+    assert all(writer.name in printed for writer in WRITERS if writer.kind == "data")
 
 
 def test_streams_have_the_default_of_their_kind():
