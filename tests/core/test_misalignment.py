@@ -120,3 +120,6 @@ def test_items_under_several_ids(data):
     again = replace(again, items=again.items.with_columns(source))
     assert "10 items have the same source and outputs" in the_note(again, "several ids")
     assert not [note for note in plausibility_notes(data) if "several ids" in note]
+    draw = pl.Series("draw", np.where(np.arange(again.n_items) < data.n_items, 1, 2))
+    drawn = replace(again, items=again.items.with_columns(draw))
+    assert not [note for note in plausibility_notes(drawn) if "several ids" in note]

@@ -10,6 +10,7 @@ import polars as pl
 
 from aliquot.core.annotator_scales import annotator_notes
 from aliquot.core.conventions import usable_metrics
+from aliquot.core.draws import DRAW
 from aliquot.core.evalset import EvalSet
 from aliquot.core.misalignment import misalignment_notes
 from aliquot.stats.arrays import encode_labels
@@ -120,11 +121,12 @@ def _find_reversed_metrics(evalset: EvalSet, human: str | None) -> list[str]:
 
 
 def _find_equal_items(evalset: EvalSet) -> list[str]:
-    """Return a note on items with equal source and outputs."""
+    """Return a note on items with equal source and outputs; draws of one prompt may be equal."""
     if evalset.outputs is None or "source" not in evalset.items.columns:
         return []
     texts = [evalset.items["source"], *evalset.outputs.get_columns()]
     long = texts[0].str.len_chars().fill_null(0) >= _MIN_CHARACTERS
+    texts += [evalset.items[DRAW]] if DRAW in evalset.items.columns else []
     frame = pl.DataFrame([text.alias(str(number)) for number, text in enumerate(texts)])
     key = frame.hash_rows()
     repeated = (key.is_duplicated() & long).to_numpy()
