@@ -23,6 +23,7 @@ from tests.io.test_formats import MQM, WMT
 
 import aliquot
 from aliquot.cli.main import run
+from aliquot.io import hub
 
 PAGE = Path(__file__).parents[1] / "docs" / "formats.md"
 Maker = Callable[[Path], object]
@@ -104,6 +105,7 @@ MAKERS: dict[str, Maker] = {
     "Inspect, logs (`.eval`, `.json`, a folder of them)": inspect_logs,
     "choices between outputs": texts(choices_csv="item,a,b,choice\n1,A,B,a\n2,A,B,b\n3,A,B,tie\n"),
     "battles of an arena (Parquet, JSON lines, CSV)": texts(arena_jsonl=exports.lines(exports.arena())),
+    "file of the Hugging Face Hub": lambda folder: aliquot.save(SYNTHETIC, folder / "hub.parquet"),
     "results: JSON, CSV, TSV, Parquet, Markdown, LaTeX": texts(),
     "results: JUnit XML, GitHub step summary": texts(),
     "results: Every Eval Ever 0.3.0": texts(),
@@ -140,7 +142,10 @@ def test_the_table_and_the_makers_have_the_same_rows() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, (reading, _) in ROWS.items() if reading])
-def test_what_is_read(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_read(
+    name: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "locate_source", lambda _: str(folder / "hub.parquet"))
     MAKERS[name](folder)
     capsys.readouterr()
     status = run(shlex.split(ROWS[name][0])[1:])

@@ -12,7 +12,7 @@ import polars as pl
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import FormatError, OptionError
-from aliquot.io.files import read_bytes
+from aliquot.io.files import is_file, read_bytes
 from aliquot.io.format_detection import read_table
 from aliquot.io.formats import campaign, campaign_database, items, tables
 from aliquot.io.formats.table_files import Table, to_polars
@@ -42,7 +42,7 @@ def read_source(data: Source, *, needs_table: bool, has_choices: bool) -> Data:
     if not isinstance(data, (str, Path)):
         return data if isinstance(data, (EvalSet, Judgments)) else to_polars(data)
     is_stdin = str(data) == "-"
-    if not is_stdin and not Path(data).is_file() and not needs_table:
+    if not is_stdin and not is_file(data) and not needs_table:
         return load(data)
     if not is_stdin and campaign_database.is_campaign(data):
         choices = campaign.read_choices(data) if has_choices else None

@@ -19,6 +19,7 @@ import numpy as np
 
 from aliquot.core import memory
 from aliquot.errors import FormatError
+from aliquot.io import hub
 from aliquot.io.overwrite import register_input
 
 STDIN = "-"
@@ -42,6 +43,8 @@ PIPE_TIMEOUT = 10.0
 
 def require_readable(path: Path) -> None:
     """Raise FormatError if `path` is missing or may not be read."""
+    if (place := hub.as_hub_path(path)) is not None:
+        raise FormatError(f"{place}: only a file on a disk is read here; download it, and name that file")
     try:
         exists = path.exists()
     except OSError as error:
@@ -67,13 +70,17 @@ def _suggest_names(path: Path) -> str:
 
 
 def read_bytes(path: Path | str) -> bytes:
-    """Read a file or standard input ("-"); gzip is unpacked, and UTF-16 with a byte-order mark becomes UTF-8.
+    """Read a file, a file on the Hub (hf://...) or standard input ("-").
+
+    Gzip is unpacked, and UTF-16 with a byte-order mark becomes UTF-8.
 
     What does not fit into half of the memory is refused: a file by its size, a stream or packed data as it grows.
     """
     if str(path) == STDIN:
         _refuse_endless_stdin()
         raw = _read_bounded(sys.stdin.buffer, path)
+    elif (place := hub.as_hub_path(path)) is not None:
+        raw = hub.read_bytes(place)
     else:
         path = Path(path)
         require_readable(path)
@@ -111,6 +118,11 @@ def _read_content(path: Path) -> bytes:
     limit_size(about.st_size, path)
     with path.open("rb") as file:
         return _read_bounded(file, path)  # files of /proc have size 0
+
+
+def is_file(path: Path | str) -> bool:
+    """Return whether a path is of a file that exists, or of one on the Hub."""
+    return hub.as_hub_path(path) is not None or Path(path).is_file()
 
 
 def require_file(path: Path) -> None:

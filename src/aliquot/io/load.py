@@ -17,6 +17,7 @@ from aliquot.core.judgments import Judgments
 from aliquot.core.score_join import gather_scores, join_scores
 from aliquot.errors import DataError, FormatError, NameUnknownError, OptionError, quoted, unknown_name
 from aliquot.io import download as catalog
+from aliquot.io import hub
 from aliquot.io.files import STDIN, read_bytes, require_readable
 from aliquot.io.format_detection import build_parquet_error, detect_format, is_item_table
 from aliquot.io.formats import (
@@ -134,7 +135,8 @@ def load(
             `aliquot collect` (its judgments), what Pearmut, Appraise, Label Studio, Potato, Prodigy or Argilla export,
             battles of an arena, the human evaluation of WMT25, samples of lm-evaluation-harness, logs of Inspect; or a
             descriptor, which is looked up in the data folder ($ALIQUOT_DATA), then in the cache, and downloaded once
-            otherwise; or a Polars or pandas table.
+            otherwise; or a file of the Hugging Face Hub (hf://datasets/OWNER/NAME/data/*.parquet); or a Polars or
+            pandas table.
         format: one of items, mtme, mqm, table, summeval, texts, campaign, pearmut, appraise, label-studio, potato,
             prodigy, argilla, arena, wmt25, lm-eval, inspect; told by content when not given.
         human: the score that people gave; by default `human`, or the only score named like one.
@@ -203,7 +205,9 @@ def _load_alone(source: str | Path | Table, options: LoadOptions) -> tuple[EvalS
         return tables.from_table(frame, "the table", options.table), "the table"
     place, pair = _resolve_source(source, options.pair)
     with _prefix_errors(place):
-        return _read_source(place, replace(options, pair=pair), key), place
+        evalset = _read_source(place, replace(options, pair=pair), key)
+        is_pattern = hub.as_hub_path(place) is not None and "*" in evalset.name
+        return replace(evalset, name=hub.name_dataset(str(place))) if is_pattern else evalset, place
 
 
 def list_absent(columns: Mapping[str, str] | None) -> Absent:
@@ -259,6 +263,8 @@ def _resolve_source(path: str | Path, pair: str | None) -> tuple[Path | str, str
     """Return the path to read and the pair; a descriptor becomes a folder of the data folder or cache."""
     if str(path) == STDIN:
         return STDIN, pair
+    if (url := hub.as_hub_path(path)) is not None:
+        return url, pair
     if (url := campaign_database.as_url(path)) is not None:
         return url, pair
     if catalog.is_descriptor(str(path)) and not Path(path).exists():

@@ -30,7 +30,7 @@ from aliquot.estimation.estimate import estimate
 from aliquot.estimation.estimate_result import Estimates
 from aliquot.estimation.inputs import Mismatch, attach_judgments, select_criterion, use_criterion_score, warn_left_out
 from aliquot.estimation.targets import Target
-from aliquot.io.files import read_bytes
+from aliquot.io.files import is_file, read_bytes
 from aliquot.io.format_detection import read_table
 from aliquot.io.formats.table_files import stack_tables, to_polars
 from aliquot.io.inputs import as_evalset, as_judgments, as_selection
@@ -161,7 +161,7 @@ def read_choices(data: Any) -> pl.DataFrame | None:
         return stack_tables(parts) if parts else None
     if not isinstance(data, (str, Path)):
         table = to_polars(data)
-    elif not (str(data).endswith(_TABLES) and Path(data).is_file()):
+    elif not (str(data).endswith(_TABLES) and is_file(data)):
         return None
     else:
         try:
