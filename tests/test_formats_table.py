@@ -88,6 +88,7 @@ MAKERS: dict[str, Maker] = {
     "table of judgments": texts(judgments_csv=JUDGED),
     "Excel, the first sheet": excel,
     "folder of texts, a file for each system": tree("texts", {"source.txt": "a\nb\n", "A.txt": "c\nd\n"}),
+    "folder for the Hugging Face Hub": lambda folder: aliquot.save(SYNTHETIC, folder / "dataset", to="huggingface"),
     "WMT folder (mt-metrics-eval v2)": tree("wmt", WMT),
     "human evaluation of WMT25 (JSON lines)": texts(humeval_jsonl=exports.lines(exports.wmt25())),
     "MQM (Google's TSV)": texts(mqm_tsv=MQM),

@@ -117,6 +117,22 @@ def _escape_line_start(match: re.Match[str]) -> str:
     return f"\\{mark}" if not mark.isdigit() else mark + "\\"
 
 
+# -- YAML ------------------------------------------------------------------------------------------------------------
+
+
+_NOT_YAML = re.compile("[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+
+
+def yaml(text: str) -> str:
+    r"""Return one line of text as a double-quoted YAML scalar.
+
+    >>> print(yaml('say "no": # \x00'))
+    "say \"no\": # \U00000000"
+    """
+    quoted = one_line(text).replace("\\", r"\\").replace('"', r"\"")
+    return '"' + _NOT_YAML.sub(lambda match: f"\\U{ord(match.group()):08x}", quoted) + '"'
+
+
 # -- LaTeX -----------------------------------------------------------------------------------------------------------
 
 

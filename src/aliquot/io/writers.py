@@ -21,7 +21,7 @@ from aliquot.core.result import Result
 from aliquot.core.view import View
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io import result_files
-from aliquot.io.formats import items, mlflow_runs, mtme, parquet, tables
+from aliquot.io.formats import huggingface, items, mlflow_runs, mtme, parquet, tables
 from aliquot.io.result_files import ResultContent
 from aliquot.io.writing import resolve_ending
 from aliquot.validation import one_of
@@ -64,9 +64,9 @@ class Writer:
 # -- data ----------------------------------------------------------------------------------------------------------
 
 
-def _write_whole(write: Callable[[EvalSet, str | Path], None]) -> Callable[..., None]:
+def _write_whole(write: Callable[..., None]) -> Callable[..., None]:
     """Make a writer of data of a function that writes everything, whichever table and pair are asked for."""
-    return lambda evalset, path, _what, _pair: write(evalset, path)
+    return lambda evalset, path, _what, _pair, **options: write(evalset, path, **options)
 
 
 def _write_long_table(evalset: EvalSet, path: str | Path, what: LongTable | None, _: str | None, ending: str) -> None:
@@ -98,6 +98,13 @@ WRITERS: tuple[Writer, ...] = (
     Writer("parquet", "data", _write_whole(parquet.write), (".parquet",)),
     *(_make_table_writer("data", _write_long_table, name) for name in ("csv", "tsv")),
     Writer("wmt", "data", _write_folder, (NO_ENDING,), place="folder"),
+    Writer(
+        "huggingface",
+        "data",
+        _write_whole(huggingface.write),
+        place="folder",
+        options=tuple(huggingface.CardOptions.__dataclass_fields__),
+    ),
     Writer("mlflow", "data", _write_whole(mlflow_runs.log_feedback), place="store"),
     Writer("json", "result", result_files.write_document, (".json",)),
     *(_make_table_writer("result", result_files.write_table, name) for name in ("csv", "tsv", "parquet")),
