@@ -18,7 +18,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from tests.fuzz import test_fuzz_readers as fuzz
-from tests.io import exports, inspect_files, test_lm_eval
+from tests.io import exports, inspect_files, observability, test_lm_eval
 from tests.io.test_formats import MQM, WMT
 
 import aliquot
@@ -104,6 +104,20 @@ MAKERS: dict[str, Maker] = {
     "Argilla": texts(argilla_json=json.dumps(exports.argilla()), key_csv=exports.key()),
     "samples of lm-evaluation-harness": lambda folder: test_lm_eval.write_two(folder / "lm-eval"),
     "Inspect, logs (`.eval`, `.json`, a folder of them)": inspect_logs,
+    "Langfuse, an export folder or a file of scores": tree(
+        "langfuse",
+        {
+            "scores/1.jsonl": observability.to_lines(observability.langfuse_scores()),
+            "observations_v2/1.csv": observability.to_csv(observability.langfuse_observations()),
+        },
+    ),
+    "LangSmith, runs and feedback": tree(
+        "langsmith",
+        {
+            "runs.jsonl": observability.to_lines(observability.langsmith_runs()),
+            "feedback.csv": observability.to_csv(observability.langsmith_feedback()),
+        },
+    ),
     "choices between outputs": texts(choices_csv="item,a,b,choice\n1,A,B,a\n2,A,B,b\n3,A,B,tie\n"),
     "battles of an arena (Parquet, JSON lines, CSV)": texts(arena_jsonl=exports.lines(exports.arena())),
     "file of the Hugging Face Hub": lambda folder: aliquot.save(SYNTHETIC, folder / "hub.parquet"),

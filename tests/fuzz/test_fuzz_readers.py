@@ -37,7 +37,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.io import exports, inspect_files, test_lm_eval
+from tests.io import exports, inspect_files, observability, test_lm_eval
 
 import aliquot
 from aliquot.core.selection import Selection
@@ -375,6 +375,13 @@ def inspect_archives(_: Path) -> list[bytes]:
     return [inspect_files.archive(document, method) for method in (0, 8, inspect_files.ZSTANDARD)]
 
 
+def export(outputs: list[dict[str, Any]], scores: list[dict[str, Any]]) -> Callable[[Path], list[bytes]]:
+    """What observability tools export, in one file: JSON lines, an array, and tables of each kind."""
+    both = [*outputs, *scores]
+    whole = [observability.to_lines(both), json.dumps(both), *map(observability.to_csv, (outputs, scores))]
+    return lambda _: [content.encode() for content in whole]
+
+
 def read_with_key(path: Path) -> object:
     try:
         return aliquot.load_judgments(path)
@@ -464,6 +471,12 @@ TARGETS = {
     ),
     "log inspect": Target("i.json", inspect_documents, aliquot.load),
     "log inspect eval": Target("i.eval", inspect_archives, aliquot.load),
+    "tool langfuse": Target(
+        "s.json", export(observability.langfuse_observations(), observability.langfuse_scores()), aliquot.load
+    ),
+    "tool langsmith": Target(
+        "s.json", export(observability.langsmith_runs(), observability.langsmith_feedback()), aliquot.load
+    ),
     "tool key": Target("key.csv", lambda _: [exports.key().encode()], read_key_of),
     **{f"mtme {name.split('/')[0]}": Target(name, mtme_file(text), read_mtme) for name, text in MTME.items()},
 }

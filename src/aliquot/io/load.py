@@ -69,6 +69,8 @@ Format = Literal[
     "wmt25",
     "lm-eval",
     "inspect",
+    "langfuse",
+    "langsmith",
 ]
 FORMATS: tuple[Format, ...] = get_args(Format)
 ScoreSource = str | Path | EvalSet | Table
@@ -133,12 +135,12 @@ def load(
         path: item JSON lines (plain or gzip, or a JSON array), an mt-metrics-eval folder, a folder of texts (one file a
             system), an MQM TSV, a table (CSV, TSV, Parquet, .xlsx, JSON lines), SummEval's JSON lines, a campaign of
             `aliquot collect` (its judgments), what Pearmut, Appraise, Label Studio, Potato, Prodigy or Argilla export,
-            battles of an arena, the human evaluation of WMT25, samples of lm-evaluation-harness, logs of Inspect; or a
-            descriptor, which is looked up in the data folder ($ALIQUOT_DATA), then in the cache, and downloaded once
-            otherwise; or a file of the Hugging Face Hub (hf://datasets/OWNER/NAME/data/*.parquet); or a Polars or
-            pandas table.
+            battles of an arena, the human evaluation of WMT25, samples of lm-evaluation-harness, logs of Inspect,
+            exports of Langfuse and LangSmith; or a descriptor, which is looked up in the data folder ($ALIQUOT_DATA),
+            then in the cache, and downloaded once otherwise; or a file of the Hugging Face Hub
+            (hf://datasets/OWNER/NAME/data/*.parquet); or a Polars or pandas table.
         format: one of items, mtme, mqm, table, summeval, texts, campaign, pearmut, appraise, label-studio, potato,
-            prodigy, argilla, arena, wmt25, lm-eval, inspect; told by content when not given.
+            prodigy, argilla, arena, wmt25, lm-eval, inspect, langfuse, langsmith; told by content when not given.
         human: the score that people gave; by default `human`, or the only score named like one.
         lower_is_better: scores or criteria to flip, with the judgments they come from, so that higher is better for
             all; remembered in `flipped`.

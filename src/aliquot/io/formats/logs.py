@@ -9,21 +9,28 @@ and where the tool writes such files `looks_like_table(columns)` by the columns 
 from __future__ import annotations
 
 import csv
+import gc
 import io
 import json
 import zipfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import FormatError
-from aliquot.io.formats import inspect_logs, lm_eval
+from aliquot.io.formats import inspect_logs, langfuse, langsmith, lm_eval
 from aliquot.io.formats.samples import LogFile, build_evalset
 from aliquot.io.zip_archive import read_first_name
 
-READERS: dict[str, ModuleType] = {"lm-eval": lm_eval, "inspect": inspect_logs}
+READERS: dict[str, ModuleType] = {
+    "langfuse": langfuse,
+    "langsmith": langsmith,
+    "lm-eval": lm_eval,
+    "inspect": inspect_logs,
+}
 MAX_HEAD = 1 << 16
 """Bytes of a file that tell which tool wrote it."""
 _ENDINGS = (".eval", ".json", ".jsonl", ".ndjson", ".csv", ".parquet", ".gz")
@@ -32,7 +39,20 @@ _MAX_FILES = 10_000
 
 def read(kind: str, files: Sequence[LogFile], path: Path | str) -> EvalSet:
     """Read the log files of one tool as one data set."""
-    return build_evalset(READERS[kind].read_samples(files), path)
+    with _pause_collector():
+        return build_evalset(READERS[kind].read_samples(files), path)
+
+
+@contextmanager
+def _pause_collector() -> Iterator[None]:
+    """Pause the garbage collector: it would search the millions of objects of a log, which have no cycles."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def detect_tool(fields: Mapping[str, Any]) -> str | None:

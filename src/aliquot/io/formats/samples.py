@@ -24,6 +24,10 @@ from aliquot.io.files import read_bytes
 from aliquot.io.formats.tables import add_criterion_scores
 
 Id = int | str
+TRACES = "trace_ids"
+"""The item column of what each system's output is called in the tool that logged it."""
+RATING_ID = "rating_id"
+"""The judgment column of what the tool calls a rating, which is therefore not written back to it."""
 _SEVERAL = 3  # names that a note lists
 
 
@@ -41,7 +45,7 @@ class LogFile:
 
 @dataclass(slots=True)
 class Rating:
-    """What a person said of an output: a number, or another answer as `label`."""
+    """What a person said of an output: a number, or another answer as `label`; `id` is the one in the tool."""
 
     criterion: str | None = None
     value: float | None = None
@@ -49,6 +53,7 @@ class Rating:
     annotator: str | None = None
     comment: str | None = None
     time: str | None = None
+    id: str | None = None
 
 
 @dataclass(slots=True)
@@ -69,6 +74,7 @@ class LogSample:
         ratings: what people gave.
         failure: why there is no output or score, where the sample failed: its scores do not count.
         columns: further columns of the item.
+        trace: the ids of the output in the tool that logged it.
         lower_is_better: scores to be flipped.
     """
 
@@ -85,6 +91,7 @@ class LogSample:
     ratings: Sequence[Rating] = ()
     failure: str | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
+    trace: Mapping[str, str] | None = None
     lower_is_better: Set[str] = frozenset()
 
 
@@ -142,6 +149,7 @@ def _rating_row(rating: Rating, item: Id, system: str) -> dict[str, Any]:
         "label": rating.label,
         "comment": rating.comment,
         "time": rating.time,
+        RATING_ID: rating.id,
     }
     return {name: value for name, value in row.items() if value is not None or name == "value"}
 
@@ -212,6 +220,9 @@ def _build_items(
         columns["domain"] = [task for task, _, _ in keys]
     for name in ordered_union([sample.columns for sample in first]):
         columns.setdefault(name if name != "id" else "id_", [sample.columns.get(name) for sample in first])
+    traces = [{system: s.trace for system, s in cells.items() if s.trace} or None for cells in by_item]
+    if any(traces):
+        columns[TRACES] = traces
     _warn_other_inputs(by_item, path)
     table = [pl.Series("id", ids), *(encode_column(name, values) for name, values in columns.items())]
     return ids, pl.DataFrame(table)
@@ -285,7 +296,7 @@ def read_text(content: object) -> str | None:
 
 
 def _read_part(part: object) -> str | None:
-    if not isinstance(part, Mapping):
+    if not isinstance(part, dict):
         return None
     text = part.get("text", part.get("content"))
     kind = part.get("type")
@@ -302,7 +313,7 @@ def read_messages(messages: object) -> str | None:
     >>> read_messages([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}])
     'system: Be brief.\n\nuser: Hi'
     """
-    if not isinstance(messages, list) or not all(isinstance(message, Mapping) for message in messages):
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         return read_text(messages)
     turns = [(message.get("role"), read_text(message.get("content"))) for message in messages]
     present = [(role, text) for role, text in turns if text]

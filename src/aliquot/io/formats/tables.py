@@ -497,10 +497,14 @@ def _build_judgments(table: _TableRoles) -> pl.DataFrame:
 
 
 def add_criterion_scores(evalset: EvalSet) -> EvalSet:
-    """Add `human`, the mean over all judgments of a cell, and `human_<criterion>` for each of several criteria."""
+    """Add `human`, the mean over all judgments of a cell, and `human_<criterion>` for each of several criteria.
+
+    A criterion without any value, whose answers are labels, has no score.
+    """
     evalset = evalset.aggregate()
-    criteria = evalset.judgments.criteria if evalset.judgments is not None else []
-    for criterion in criteria if len(criteria) > 1 else []:
+    table = evalset.judgments.table if evalset.judgments is not None else pl.DataFrame({"criterion": [], "value": []})
+    criteria = table.filter(pl.col("value").is_not_null())["criterion"].drop_nulls().unique(maintain_order=True)
+    for criterion in criteria if table["criterion"].n_unique() > 1 else []:
         evalset = evalset.aggregate(criterion=criterion)
     return evalset
 
