@@ -12,8 +12,8 @@ from typing import Any
 
 from aliquot.io.formats.langfuse_traces import (
     TRUE,
-    Entry,
-    Unit,
+    LangfuseRecord,
+    TraceOutput,
     gather_traces,
     list_entries,
     name_level,
@@ -57,9 +57,9 @@ def looks_like(fields: Mapping[str, Any]) -> bool:
 
 def read_samples(files: Sequence[LogFile]) -> Iterator[LogSample]:
     """Yield the outputs of an export with their scores."""
-    traces, lost = gather_traces(entry for file in files for entry in read_records(file, Entry))
+    traces, lost = gather_traces(entry for file in files for entry in read_records(file, LangfuseRecord))
     has_texts = any(trace.main is not None for trace in traces.values())
-    units: list[Unit] = []
+    units: list[TraceOutput] = []
     levels: dict[str | None, None] = {}
     for trace in traces.values():
         for unit in place_scores(trace, has_texts, lost):
@@ -78,7 +78,7 @@ def read_samples(files: Sequence[LogFile]) -> Iterator[LogSample]:
 # -- one sample ----------------------------------------------------------------------------------------------------
 
 
-def _name_systems(units: Sequence[Unit]) -> list[str]:
+def _name_systems(units: Sequence[TraceOutput]) -> list[str]:
     """Return the system of each unit: the experiment, or the model, with its prompt where it had several."""
     models = [_find_model(unit) for unit in units]
     levels = [name_level(unit) for unit in units]
@@ -94,7 +94,7 @@ def _name_systems(units: Sequence[Unit]) -> list[str]:
     return names
 
 
-def _find_name(entries: Iterable[Entry], *fields: str) -> str | None:
+def _find_name(entries: Iterable[LangfuseRecord], *fields: str) -> str | None:
     """Return the first name that records have in one of their fields."""
     for entry in entries:
         for name in fields:
@@ -104,7 +104,7 @@ def _find_name(entries: Iterable[Entry], *fields: str) -> str | None:
     return None
 
 
-def _find_experiment(unit: Unit) -> str | None:
+def _find_experiment(unit: TraceOutput) -> str | None:
     """Return the run of a dataset that an output belongs to."""
     entries = list_entries(unit)
     name = _find_name(entries, "dataset_run_name", "experiment_name", "experiment_id")
@@ -113,7 +113,7 @@ def _find_experiment(unit: Unit) -> str | None:
     return name or _find_name(unit.scores, "dataset_run_id")
 
 
-def _find_item(unit: Unit) -> str | None:
+def _find_item(unit: TraceOutput) -> str | None:
     """Return the item of a dataset that an output is for."""
     entries = list_entries(unit)
     name = _find_name(entries, "experiment_item_id", "dataset_item_id")
@@ -122,11 +122,11 @@ def _find_item(unit: Unit) -> str | None:
     return name
 
 
-def _read_metadata(entry: Entry) -> Mapping[str, Any]:
+def _read_metadata(entry: LangfuseRecord) -> Mapping[str, Any]:
     return read_object(entry.metadata) if entry.metadata else {}
 
 
-def _find_model(unit: Unit) -> tuple[str | None, str]:
+def _find_model(unit: TraceOutput) -> tuple[str | None, str]:
     """Return the model and the prompt of an output: its own, or those of the trace's last observation with a model."""
     entries = list_entries(unit)
     if unit.observation is None and len(unit.trace.observations) > 1:
@@ -138,8 +138,8 @@ def _find_model(unit: Unit) -> tuple[str | None, str]:
     return None, ""
 
 
-def _build_sample(unit: Unit, system: str, task: str | None) -> LogSample:
-    trace, entry = unit.trace, unit.observation or unit.trace.main or Entry()
+def _build_sample(unit: TraceOutput, system: str, task: str | None) -> LogSample:
+    trace, entry = unit.trace, unit.observation or unit.trace.main or LangfuseRecord()
     observation = read_id(entry.id) if entry is not trace.header else None
     unnamed = observation if unit.observation is not None and observation else trace.id
     programs = [score for score in sorted(unit.scores, key=_time) if not _is_human(score)]
@@ -159,7 +159,7 @@ def _build_sample(unit: Unit, system: str, task: str | None) -> LogSample:
     )
 
 
-def _read_usage(unit: Unit, entry: Entry) -> dict[str, float]:
+def _read_usage(unit: TraceOutput, entry: LangfuseRecord) -> dict[str, float]:
     """Return what an output cost: for a trace, all of its observations."""
     parts = unit.trace.observations if unit.observation is None else [entry]
     costs = [cost for part in parts if (cost := _read_cost(part)) is not None]
@@ -173,11 +173,11 @@ def _read_usage(unit: Unit, entry: Entry) -> dict[str, float]:
     return usage if seconds is None else {**usage, "seconds": seconds}
 
 
-def _read_cost(entry: Entry) -> float | None:
+def _read_cost(entry: LangfuseRecord) -> float | None:
     return read_score(entry.total_cost if entry.total_cost is not None else entry.calculated_total_cost)
 
 
-def _find_failure(unit: Unit, entry: Entry) -> str | None:
+def _find_failure(unit: TraceOutput, entry: LangfuseRecord) -> str | None:
     """Return why an output failed: its own error, or without an output one of its trace."""
     entries = [entry]
     if unit.observation is None and entry.output in (None, ""):
@@ -189,15 +189,15 @@ def _find_failure(unit: Unit, entry: Entry) -> str | None:
 # -- scores --------------------------------------------------------------------------------------------------------
 
 
-def _is_human(score: Entry) -> bool:
+def _is_human(score: LangfuseRecord) -> bool:
     return bool(score.source == "ANNOTATION")
 
 
-def _time(entry: Entry) -> str:
+def _time(entry: LangfuseRecord) -> str:
     return str(entry.updated_at or entry.timestamp or "")
 
 
-def _read_value(score: Entry) -> float | None:
+def _read_value(score: LangfuseRecord) -> float | None:
     """Return a score's number; a category's is only its place in a list."""
     if score.data_type in ("CATEGORICAL", "TEXT", "CORRECTION"):
         return None
@@ -206,7 +206,7 @@ def _read_value(score: Entry) -> float | None:
     return read_score(score.value)
 
 
-def _build_rating(score: Entry) -> Rating:
+def _build_rating(score: LangfuseRecord) -> Rating:
     text = score.string_value if isinstance(score.string_value, str) else score.value
     comment = score.comment if isinstance(score.comment, str) else None
     label = text if score.data_type == "CATEGORICAL" and isinstance(text, str) else None
@@ -223,7 +223,7 @@ def _build_rating(score: Entry) -> Rating:
     )
 
 
-def _warn_scores(units: Sequence[Unit], lost: Sequence[Entry]) -> None:
+def _warn_scores(units: Sequence[TraceOutput], lost: Sequence[LangfuseRecord]) -> None:
     """Warn of scores that are not read, or not as people's."""
     read = [score for unit in units for score in unit.scores if not _is_human(score)]
     labels = [score.name for score in read if _read_value(score) is None]

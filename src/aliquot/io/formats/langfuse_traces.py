@@ -15,7 +15,7 @@ TRUE = ("true", "True")
 """What is true in tables, beside the JSON value."""
 
 
-class Entry(msgspec.Struct, gc=False):
+class LangfuseRecord(msgspec.Struct, gc=False):
     """A score, an observation or a trace, with the fields that count of all three."""
 
     id: Any = None
@@ -65,25 +65,25 @@ class Trace(msgspec.Struct, gc=False):
     """What an export holds of one trace; `main` is the record whose output is the trace's."""
 
     id: str
-    header: Entry | None = None
-    observations: list[Entry] = []
-    scores: list[Entry] = []
-    main: Entry | None = None
+    header: LangfuseRecord | None = None
+    observations: list[LangfuseRecord] = []
+    scores: list[LangfuseRecord] = []
+    main: LangfuseRecord | None = None
 
 
-class Unit(msgspec.Struct, gc=False):
+class TraceOutput(msgspec.Struct, gc=False):
     """An output that may be scored: a trace's, or that of one of its observations."""
 
     trace: Trace
-    observation: Entry | None
-    scores: list[Entry]
+    observation: LangfuseRecord | None
+    scores: list[LangfuseRecord]
 
 
-def gather_traces(entries: Iterable[Entry]) -> tuple[dict[str, Trace], list[Entry]]:
+def gather_traces(entries: Iterable[LangfuseRecord]) -> tuple[dict[str, Trace], list[LangfuseRecord]]:
     """Return traces by id, and the scores without one; of records that were exported twice the later one counts."""
     traces: dict[str, Trace] = {}
-    scores: dict[str, Entry] = {}
-    observations: dict[str, Entry] = {}
+    scores: dict[str, LangfuseRecord] = {}
+    observations: dict[str, LangfuseRecord] = {}
     for number, entry in enumerate(entries):
         own = (entry.id if isinstance(entry.id, str) else read_id(entry.id)) or f"record {number}"
         if entry.data_type is not None or (entry.source is not None and entry.type is None):
@@ -110,7 +110,7 @@ def gather_traces(entries: Iterable[Entry]) -> tuple[dict[str, Trace], list[Entr
     return traces, lost
 
 
-def _is_judge(entry: Entry) -> bool:
+def _is_judge(entry: LangfuseRecord) -> bool:
     name = entry.environment
     return isinstance(name, str) and name.startswith(_OWN_ENVIRONMENT) and "experiment" not in name
 
@@ -122,7 +122,7 @@ def _find_trace(traces: dict[str, Trace], trace_id: str) -> Trace:
     return trace
 
 
-def _read_subject(score: Entry, subject: Mapping[str, Any]) -> None:
+def _read_subject(score: LangfuseRecord, subject: Mapping[str, Any]) -> None:
     """Set what a score is about, as version 3 of the API says it."""
     if subject.get("kind") == "trace":
         score.trace_id = subject.get("id")
@@ -130,7 +130,7 @@ def _read_subject(score: Entry, subject: Mapping[str, Any]) -> None:
         score.trace_id, score.observation_id = subject.get("traceId"), subject.get("id")
 
 
-def _choose_main(trace: Trace) -> Entry | None:
+def _choose_main(trace: Trace) -> LangfuseRecord | None:
     """Return the record of a trace's output: the trace's own, its root's, or its last generation's."""
     if trace.header is None and len(trace.observations) == 1:
         return trace.observations[0]
@@ -140,23 +140,23 @@ def _choose_main(trace: Trace) -> Entry | None:
     return whole or next(iter(candidates or trace.observations), None)
 
 
-def list_roots(trace: Trace) -> list[Entry]:
+def list_roots(trace: Trace) -> list[LangfuseRecord]:
     """Return the observations of a trace that are not part of another one."""
     return [entry for entry in trace.observations if _is_root(entry)]
 
 
-def _is_root(entry: Entry) -> bool:
+def _is_root(entry: LangfuseRecord) -> bool:
     if entry.is_root_observation is not None:
         return entry.is_root_observation is True or entry.is_root_observation in TRUE
     return entry.parent_observation_id in (None, "")
 
 
-def start_key(entry: Entry) -> str:
+def start_key(entry: LangfuseRecord) -> str:
     """Return what sorts observations by their start."""
     return str(entry.start_time or "")
 
 
-def place_scores(trace: Trace, has_texts: bool, lost: list[Entry]) -> Iterator[Unit]:
+def place_scores(trace: Trace, has_texts: bool, lost: list[LangfuseRecord]) -> Iterator[TraceOutput]:
     """Yield the trace's output and those of its other observations, each with its scores.
 
     A score of an observation that gave what the trace gave is the trace's.
@@ -167,31 +167,31 @@ def place_scores(trace: Trace, has_texts: bool, lost: list[Entry]) -> Iterator[U
         return
     own = trace.observations
     if all(score.observation_id is None for score in trace.scores) and len(own) < 2:
-        yield Unit(trace, None, trace.scores)
+        yield TraceOutput(trace, None, trace.scores)
         return
     names = {name for score in trace.scores if (name := read_id(score.observation_id)) is not None}
     if not has_texts and len(names) > 1:
-        own = [Entry(id=name, trace_id=trace.id) for name in sorted(names)]
+        own = [LangfuseRecord(id=name, trace_id=trace.id) for name in sorted(names)]
     inner = {str(entry.id): entry for entry in own if main is None or entry.output != main.output}
     absent = names.difference(str(entry.id) for entry in own) if has_texts else set()
-    by_name: dict[str, list[Entry]] = {}
+    by_name: dict[str, list[LangfuseRecord]] = {}
     for score in trace.scores:
         name = read_id(score.observation_id) or ""
         if name in absent:
             lost.append(score)
         else:
             by_name.setdefault(name if name in inner else "", []).append(score)
-    yield Unit(trace, None, by_name.get("", []))
+    yield TraceOutput(trace, None, by_name.get("", []))
     for name, entry in inner.items():
-        yield Unit(trace, entry, by_name.get(name, []))
+        yield TraceOutput(trace, entry, by_name.get(name, []))
 
 
-def name_level(unit: Unit) -> str | None:
+def name_level(unit: TraceOutput) -> str | None:
     """Return the name of the observation that a unit is; None for a trace."""
     return None if unit.observation is None else str(unit.observation.name or unit.observation.type or "observation")
 
 
-def list_entries(unit: Unit) -> list[Entry]:
+def list_entries(unit: TraceOutput) -> list[LangfuseRecord]:
     """Return the records that describe an output, the nearest first."""
     trace = unit.trace
     if len(trace.observations) == 1 and trace.header is None:

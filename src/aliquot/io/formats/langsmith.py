@@ -27,7 +27,7 @@ _FEEDBACK = {"score", "value", "comment", "correction"}
 _SESSION = {"reference_dataset_id", "default_dataset_id", "run_count", "last_run_start_time", "trace_tier"}
 
 
-class Entry(msgspec.Struct, gc=False):
+class LangSmithRecord(msgspec.Struct, gc=False):
     """A run, a feedback, an example or a session, with the fields that count of all four."""
 
     id: Any = None
@@ -81,29 +81,33 @@ def looks_like(fields: Mapping[str, Any]) -> bool:
 
 def read_samples(files: Sequence[LogFile]) -> Iterator[LogSample]:
     """Yield the root runs of an export with their feedback."""
-    runs: dict[str, Entry] = {}
-    feedback: dict[str, Entry] = {}
-    others: dict[str, Entry] = {}
-    for number, entry in enumerate(entry for file in files for entry in read_records(file, Entry)):
+    runs: dict[str, LangSmithRecord] = {}
+    feedback: dict[str, LangSmithRecord] = {}
+    others: dict[str, LangSmithRecord] = {}
+    for number, entry in enumerate(entry for file in files for entry in read_records(file, LangSmithRecord)):
         is_run = entry.run_type is not None or (entry.key is None and entry.reference_example_id is not None)
         kind = feedback if entry.key is not None else runs if is_run else others
         kind[read_id(entry.id) or f"record {number}"] = entry  # of records that occur twice the later one counts
-    by_run: dict[str, list[Entry]] = {}
+    by_run: dict[str, list[LangSmithRecord]] = {}
     for entry in feedback.values():
         by_run.setdefault(read_id(entry.run_id) or "", []).append(entry)
     if not runs:
-        runs = {name: Entry(id=name, session_id=entries[0].session_id) for name, entries in by_run.items() if name}
+        runs = {
+            name: LangSmithRecord(id=name, session_id=entries[0].session_id) for name, entries in by_run.items() if name
+        }
     roots = {name: run for name, run in runs.items() if _is_root(run)}
     _warn_feedback(by_run, roots)
     for name, run in roots.items():
         yield _build_sample(name, run, by_run.get(name, []), others)
 
 
-def _is_root(run: Entry) -> bool:
+def _is_root(run: LangSmithRecord) -> bool:
     return read_id(run.parent_run_id) is None and run.parent_run_ids in (None, "", [], "[]")
 
 
-def _build_sample(name: str, run: Entry, feedback: list[Entry], others: Mapping[str, Entry]) -> LogSample:
+def _build_sample(
+    name: str, run: LangSmithRecord, feedback: list[LangSmithRecord], others: Mapping[str, LangSmithRecord]
+) -> LogSample:
     session, example = read_id(run.session_id), read_id(run.reference_example_id)
     project, reference = others.get(session or ""), others.get(example or "")
     named = (read_id(run.session_name), read_id(project.name) if project else None, session)
@@ -127,7 +131,7 @@ def _build_sample(name: str, run: Entry, feedback: list[Entry], others: Mapping[
     )
 
 
-def _read_usage(run: Entry) -> dict[str, float]:
+def _read_usage(run: LangSmithRecord) -> dict[str, float]:
     seconds = read_seconds(run.start_time, run.end_time)
     usage = {
         "cost": read_score(run.total_cost),
@@ -150,19 +154,19 @@ def _read_stats(stats: object, keys: Collection[str]) -> dict[str, float | None]
     return {key: mean for key, mean in means.items() if mean is not None}
 
 
-def _find_source(entry: Entry) -> object:
+def _find_source(entry: LangSmithRecord) -> object:
     return entry.feedback_source_type or read_object(entry.feedback_source).get("type")
 
 
-def _is_human(entry: Entry) -> bool:
+def _is_human(entry: LangSmithRecord) -> bool:
     return _find_source(entry) == "app"
 
 
-def _time(entry: Entry) -> str:
+def _time(entry: LangSmithRecord) -> str:
     return str(entry.modified_at or entry.created_at or "")
 
 
-def _build_rating(entry: Entry) -> Rating:
+def _build_rating(entry: LangSmithRecord) -> Rating:
     source = read_object(entry.feedback_source)
     people = (entry.feedback_source_user_id, source.get("user_id"), source.get("ls_user_id"), source.get("user_name"))
     number = read_score(entry.score)
@@ -178,7 +182,7 @@ def _build_rating(entry: Entry) -> Rating:
     )
 
 
-def _warn_feedback(by_run: Mapping[str, list[Entry]], roots: Mapping[str, Entry]) -> None:
+def _warn_feedback(by_run: Mapping[str, list[LangSmithRecord]], roots: Mapping[str, LangSmithRecord]) -> None:
     """Warn of feedback that is not read, or not as people's."""
     lost = [entry.key for run, entries in by_run.items() if run not in roots for entry in entries]
     read = [entry for run, entries in by_run.items() if run in roots for entry in entries if not _is_human(entry)]
