@@ -18,7 +18,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from tests.fuzz import test_fuzz_readers as fuzz
-from tests.io import exports, inspect_files, observability, test_lm_eval
+from tests.io import exports, inspect_files, observability, promptfoo_results, test_lm_eval
 from tests.io.test_formats import MQM, WMT
 
 import aliquot
@@ -117,6 +117,9 @@ MAKERS: dict[str, Maker] = {
             "runs.jsonl": observability.to_lines(observability.langsmith_runs()),
             "feedback.csv": observability.to_csv(observability.langsmith_feedback()),
         },
+    ),
+    "promptfoo's results (JSON, JSON lines, CSV), or a folder of them": texts(
+        promptfoo_json=promptfoo_results.document(promptfoo_results.results())
     ),
     "choices between outputs": texts(choices_csv="item,a,b,choice\n1,A,B,a\n2,A,B,b\n3,A,B,tie\n"),
     "battles of an arena (Parquet, JSON lines, CSV)": texts(arena_jsonl=exports.lines(exports.arena())),

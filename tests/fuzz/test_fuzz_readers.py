@@ -37,7 +37,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.io import exports, inspect_files, observability, test_lm_eval
+from tests.io import exports, inspect_files, observability, promptfoo_results, test_lm_eval
 
 import aliquot
 from aliquot.core.selection import Selection
@@ -406,6 +406,12 @@ def lm_eval_file(pattern: str) -> Callable[[Path], list[bytes]]:
     return whole
 
 
+def promptfoo(_: Path) -> list[bytes]:
+    rated = [promptfoo_results.result(3, 0, **promptfoo_results.human(False)), *promptfoo_results.results()]
+    writers = promptfoo_results.document, promptfoo_results.lines, promptfoo_results.table, promptfoo_results.old_table
+    return [write(rated).encode() for write in writers]
+
+
 def mtme_file(text: str) -> Callable[[Path], list[bytes]]:
     """One file of a folder of mt-metrics-eval; the others are whole."""
     return lambda _: [text.encode()]
@@ -478,6 +484,7 @@ TARGETS = {
         "s.json", export(observability.langsmith_runs(), observability.langsmith_feedback()), aliquot.load
     ),
     "tool key": Target("key.csv", lambda _: [exports.key().encode()], read_key_of),
+    "promptfoo": Target("p.json", promptfoo, aliquot.load),
     **{f"mtme {name.split('/')[0]}": Target(name, mtme_file(text), read_mtme) for name, text in MTME.items()},
 }
 

@@ -71,6 +71,7 @@ Format = Literal[
     "inspect",
     "langfuse",
     "langsmith",
+    "promptfoo",
 ]
 FORMATS: tuple[Format, ...] = get_args(Format)
 ScoreSource = str | Path | EvalSet | Table

@@ -21,7 +21,7 @@ from typing import Any
 
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import FormatError
-from aliquot.io.formats import inspect_logs, langfuse, langsmith, lm_eval
+from aliquot.io.formats import inspect_logs, langfuse, langsmith, lm_eval, promptfoo
 from aliquot.io.formats.samples import LogFile, build_evalset
 from aliquot.io.zip_archive import read_first_name
 
@@ -30,6 +30,7 @@ READERS: dict[str, ModuleType] = {
     "langsmith": langsmith,
     "lm-eval": lm_eval,
     "inspect": inspect_logs,
+    "promptfoo": promptfoo,
 }
 MAX_HEAD = 1 << 16
 """Bytes of a file that tell which tool wrote it."""
