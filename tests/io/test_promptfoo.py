@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.io.promptfoo_results import (
+    ERROR,
     FAILED,
     UNGRADED,
     component,
@@ -132,6 +133,14 @@ def test_in_csv_a_persons_rating_hides_the_graders(tmp_path: Path) -> None:
     assert data.outputs.row(0) == ('- The sum is\n"3", alpha.',)
 
 
+def test_the_viewers_csv_has_the_error_in_place_of_the_output(tmp_path: Path) -> None:
+    cells = [result(0, 0, **{**ERROR, "response": {"output": "content filter"}}), result(1, 0)]
+    with pytest.warns(AliquotWarning, match="1 of 2 samples failed.*content filter"):
+        data = load(tmp_path, table(cells), "out.csv")
+    assert data.outputs is not None
+    assert data.outputs["alpha"].to_list()[0] is None
+
+
 def test_a_score_that_a_person_typed_is_a_rating(tmp_path: Path) -> None:
     typed = {"pass": True, "score": 0.3, "reason": "Manual result (overrides all other grading results)"}
     typed |= {"componentResults": [component("contains", 1)]}
@@ -174,7 +183,9 @@ def test_tables_of_older_versions(tmp_path: Path) -> None:
     assert data.outputs is not None
     assert data.outputs["alpha"].to_list()[0] == '- The sum is\n"3", alpha.'
     np.testing.assert_array_equal(data.scores["pass"], [[0], [1]])
-    assert load(tmp_path, old_table(cells)).scores["score"].tolist() == [[0.25], [0.75]]
+    alone = load(tmp_path, old_table(cells))
+    assert alone.scores["score"].tolist() == [[0.25], [0.75]]
+    assert alone.items["a"].to_list() == [1, 30]
     version2 = [
         {k: v for k, v in one.items() if k not in ("testIdx", "promptIdx", "id", "failureReason")} for one in cells
     ]

@@ -42,7 +42,7 @@ def test_grades_are_computed_as_promptfoo_does() -> None:
     """What is computed for outputs that people rated, on outputs that nobody did."""
     for result in json.loads((DATA / "out.json").read_bytes())["results"]["results"]:
         components = result["gradingResult"]["componentResults"]
-        passed, score = promptfoo._regrade(components, promptfoo._Test())
+        passed, score = promptfoo._regrade(components, promptfoo._TestCase())
         assert passed == result["success"]
         assert score == pytest.approx(result["score"])
     assert len(list(promptfoo.read_samples([LogFile(DATA / "out.json")]))) == 100

@@ -30,13 +30,13 @@ _NULL = msgspec.Raw(b"null")
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,14}|(0|[1-9]\d{0,8})\.\d{0,5}[1-9])", re.ASCII)
 
 
-class _Test(msgspec.Struct, rename="camel"):
+class _TestCase(msgspec.Struct, rename="camel"):
     description: Any = None
     threshold: Any = None
     assert_scoring_function: Any = None
 
 
-class _Result(msgspec.Struct, rename="camel"):
+class _PromptfooResult(msgspec.Struct, rename="camel"):
     """One output as promptfoo writes it; its fields are checked when they are used."""
 
     id: Any = None
@@ -55,10 +55,10 @@ class _Result(msgspec.Struct, rename="camel"):
     latency_ms: Any = None
     token_usage: Any = None
     grading_result: msgspec.Raw = _NULL
-    test_case: _Test | None = None
+    test_case: _TestCase | None = None
 
 
-class _Cell(msgspec.Struct, rename="camel"):
+class _TableOutput(msgspec.Struct, rename="camel"):
     """One output in a table."""
 
     text: Any = None
@@ -74,46 +74,47 @@ class _Cell(msgspec.Struct, rename="camel"):
     grading_result: msgspec.Raw = _NULL
 
 
-class _Row(msgspec.Struct):
-    outputs: list[_Cell | None] = []
+class _TableRow(msgspec.Struct):
+    outputs: list[_TableOutput | None] = []
     vars: list[Any] = []
+    test: _TestCase | None = None
 
 
-class _Head(msgspec.Struct):
+class _TableHead(msgspec.Struct):
     prompts: list[dict[str, Any]] = []
     vars: list[Any] = []
 
 
-class _Table(msgspec.Struct):
-    head: _Head
-    body: list[_Row] = []
+class _ResultTable(msgspec.Struct):
+    head: _TableHead
+    body: list[_TableRow] = []
 
 
-class _Summary(msgspec.Struct):
-    results: list[_Result] | None = None
-    table: _Table | None = None
+class _ResultSummary(msgspec.Struct):
+    results: list[_PromptfooResult] | None = None
+    table: _ResultTable | None = None
 
 
-class _Document(msgspec.Struct, rename="camel"):
-    results: _Summary | list[_Result] | None = None
+class _PromptfooDocument(msgspec.Struct, rename="camel"):
+    results: _ResultSummary | list[_PromptfooResult] | None = None
     eval_id: Any = None
-    table: _Table | None = None
-    head: _Head | None = None
-    body: list[_Row] | None = None
+    table: _ResultTable | None = None
+    head: _TableHead | None = None
+    body: list[_TableRow] | None = None
 
 
 @dataclass(frozen=True)
-class _Run:
+class _ResultFile:
     """The results of one file, in the order of tests and prompts."""
 
     path: Path | str
     name: str
-    results: Sequence[_Result]
+    results: Sequence[_PromptfooResult]
 
 
-_DOCUMENT = msgspec.json.Decoder(_Document)
-_LIST = msgspec.json.Decoder(list[_Result])
-_LINE = msgspec.json.Decoder(_Result)
+_DOCUMENT = msgspec.json.Decoder(_PromptfooDocument)
+_LIST = msgspec.json.Decoder(list[_PromptfooResult])
+_LINE = msgspec.json.Decoder(_PromptfooResult)
 
 
 def looks_like(fields: Mapping[str, Any]) -> bool:
@@ -185,7 +186,7 @@ def _drop_tables(files: list[LogFile]) -> list[LogFile]:
     return kept
 
 
-def _drop_copies(runs: list[_Run]) -> list[_Run]:
+def _drop_copies(runs: list[_ResultFile]) -> list[_ResultFile]:
     """Leave out results that another file has too, by their ids."""
     ids: set[str] = set()
     kept = []
@@ -195,11 +196,11 @@ def _drop_copies(runs: list[_Run]) -> list[_Run]:
         if len(results) < len(run.results):
             copies = len(run.results) - len(results)
             warnings.warn(f"{run.path}: {copies} results occur in another file too; read once", AliquotWarning, 5)
-        kept.append(_Run(run.path, run.name, results))
+        kept.append(_ResultFile(run.path, run.name, results))
     return kept
 
 
-def _read_run(file: LogFile) -> _Run:
+def _read_run(file: LogFile) -> _ResultFile:
     raw = file.read()
     start = raw[:64].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     name = Path(file.path).name
@@ -210,10 +211,10 @@ def _read_run(file: LogFile) -> _Run:
     else:
         name, results = _read_objects(raw, file.path, name)
     results.sort(key=lambda result: (_read_order(result.test_idx), _read_order(result.prompt_idx)))
-    return _Run(file.path, name, results)
+    return _ResultFile(file.path, name, results)
 
 
-def _read_objects(raw: bytes, path: Path | str, name: str) -> tuple[str, list[_Result]]:
+def _read_objects(raw: bytes, path: Path | str, name: str) -> tuple[str, list[_PromptfooResult]]:
     """Read a document, or JSON lines of results; also return the name of the evaluation."""
     text = raw.strip()
     first = text.split(b"\n", 1)[0].rstrip()
@@ -236,7 +237,7 @@ def _decode(decoder: msgspec.json.Decoder[Any], raw: bytes, where: str) -> Any:
         raise FormatError(f"{where}: not valid JSON ({error}); {_REMEDY}") from None
 
 
-def _list_results(document: _Document, path: Path | str) -> list[_Result]:
+def _list_results(document: _PromptfooDocument, path: Path | str) -> list[_PromptfooResult]:
     """Return the results of a document, from its table if it has no list of them."""
     inside = document.results
     if isinstance(inside, list):
@@ -245,25 +246,34 @@ def _list_results(document: _Document, path: Path | str) -> list[_Result]:
         return inside.results
     table = document.table or (inside.table if inside else None)
     if document.head is not None:
-        table = _Table(document.head, document.body or [])
+        table = _ResultTable(document.head, document.body or [])
     if table is not None:
-        return [_read_cell(table, i, j, cell) for i, row in enumerate(table.body) for j, cell in enumerate(row.outputs)]
+        return _read_table(table)
     raise FormatError(f"{path}: it holds no results (field 'results.results'); {_REMEDY}")
 
 
-def _read_cell(table: _Table, test: int, column: int, cell: _Cell | None) -> _Result:
-    prompt = table.head.prompts[column] if column < len(table.head.prompts) else {}
-    cell = cell or _Cell(error="no result", failure_reason=_ERROR)
+def _read_table(table: _ResultTable) -> list[_PromptfooResult]:
+    names, prompts, results = [str(name) for name in table.head.vars], table.head.prompts, []
+    texts = [[v if isinstance(v, str) else "" for v in row.vars] + [""] * len(names) for row in table.body]
+    columns = [_read_csv_column([row[place] for row in texts]) for place in range(len(names))]
+    for index, row in enumerate(table.body):
+        inputs = {name: column[index] for name, column in zip(names, columns, strict=True)}
+        for place, cell in enumerate(row.outputs):
+            result = _read_cell(cell, prompts[place] if place < len(prompts) else {})
+            result.test_idx, result.prompt_idx, result.vars, result.test_case = index, place, inputs, row.test
+            results.append(result)
+    return results
+
+
+def _read_cell(cell: _TableOutput | None, prompt: Mapping[str, Any]) -> _PromptfooResult:
+    cell = cell or _TableOutput(error="no result", failure_reason=_ERROR)
     reason = _decode_object(cell.grading_result).get("reason")
     text = cell.text
     if isinstance(text, str) and isinstance(reason, str):
         text = text.removeprefix(f"{reason}\n---\n")  # older tables put the reason of a failure before the output
-    return _Result(
-        test_idx=test,
-        prompt_idx=column,
+    return _PromptfooResult(
         provider=prompt.get("provider"),
         prompt={"raw": cell.prompt, "label": prompt.get("label", prompt.get("raw"))},
-        vars=dict(zip(map(str, table.head.vars), table.body[test].vars, strict=False)),
         response=None if cell.failure_reason == _ERROR else {"output": text},
         error=text if cell.failure_reason == _ERROR and cell.error is None else cell.error,
         success=cell.passed,
@@ -285,7 +295,7 @@ def _list_blocks(header: Sequence[str]) -> list[int]:
     return [i for i in range(len(header) - 2) if header[i + 1] == "Status" and header[i + 2] == "Score"]
 
 
-def _read_csv(text: str, path: Path | str) -> list[_Result]:
+def _read_csv(text: str, path: Path | str) -> list[_PromptfooResult]:
     try:
         rows = [row for row in csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline="")) if row]
     except csv.Error as error:
@@ -309,7 +319,7 @@ def _read_csv(text: str, path: Path | str) -> list[_Result]:
     return results
 
 
-def _read_csv_tests(names: Sequence[str], rows: list[list[str]]) -> list[tuple[dict[str, Any], _Test]]:
+def _read_csv_tests(names: Sequence[str], rows: list[list[str]]) -> list[tuple[dict[str, Any], _TestCase]]:
     """Return the variables and the description of each row, numbers where a column holds only numbers."""
     columns = [[row[place] for row in rows] for place in range(len(names))]
     values = [_read_csv_column(column) for column in columns]
@@ -318,23 +328,26 @@ def _read_csv_tests(names: Sequence[str], rows: list[list[str]]) -> list[tuple[d
     return [
         (
             {name: column[i] for name, column in zip(names[start:], values[start:], strict=True)},
-            _Test(description=(columns[0][i] or None) if described else None),
+            _TestCase(description=(columns[0][i] or None) if described else None),
         )
         for i in range(len(rows))
     ]
 
 
-def _read_csv_cells(title: str, cells: Mapping[str, str]) -> _Result:
-    """Return the result of one block; a person's failing grade has the status ERROR there, with an output."""
+def _read_csv_cells(title: str, cells: Mapping[str, str]) -> _PromptfooResult:
+    """Return the result of one block.
+
+    The status ERROR stands for a person's failing grade too; without one, the viewer writes the error as the output.
+    """
     provider, _, label = title[1:].partition("] ") if title.startswith("[") else ("", "", title)
-    reason, status = cells.get("Grader Reason", ""), cells["Status"]
-    is_error = status == "ERROR" and not (reason.startswith(_MANUAL) and cells["Output"])
+    reason, status, output = cells.get("Grader Reason", ""), cells["Status"], cells["Output"]
+    is_error = status == "ERROR" and not (reason.startswith(_MANUAL) and output)
     grading = {"reason": reason, "score": read_score(cells["Score"]), "comment": cells.get("Comment") or None}
-    return _Result(
+    return _PromptfooResult(
         provider=provider,
         prompt={"label": label},
-        response={"output": cells["Output"] if cells["Output"] or not is_error else None},
-        error="promptfoo's CSV does not say why" if is_error else None,
+        response=None if is_error else {"output": output},
+        error=(output or "promptfoo's CSV does not say why") if is_error else None,
         success=status == "PASS",
         score=grading["score"],
         named_scores=_decode_object(cells.get("Named Scores", "")),
@@ -366,14 +379,14 @@ def _read_order(index: object) -> float:
     return index if type(index) is int else float("inf")
 
 
-def _read_provider(result: _Result) -> str:
+def _read_provider(result: _PromptfooResult) -> str:
     provider = result.provider
     if isinstance(provider, Mapping):
         provider = provider.get("label") or provider.get("id")
     return provider if isinstance(provider, str) else ""
 
 
-def _read_label(result: _Result) -> str:
+def _read_label(result: _PromptfooResult) -> str:
     prompt = result.prompt
     label = (prompt.get("label") or prompt.get("raw")) if isinstance(prompt, Mapping) else prompt
     return label if isinstance(label, str) else ""
@@ -388,12 +401,12 @@ def _name_prompt(label: str, number: int) -> str:
 _Column = tuple[str, str, int]
 
 
-def _read_column(result: _Result) -> _Column:
+def _read_column(result: _PromptfooResult) -> _Column:
     index = result.prompt_idx
     return _read_provider(result), _read_label(result), index if type(index) is int else -1
 
 
-def _name_systems(run: _Run, labels: Mapping[str, str]) -> dict[_Column, str]:
+def _name_systems(run: _ResultFile, labels: Mapping[str, str]) -> dict[_Column, str]:
     """Return the system of each column: the provider, with the prompt if there are several, numbered if equal."""
     names: dict[_Column, str] = {}
     counts: Counter[str] = Counter()
@@ -405,7 +418,7 @@ def _name_systems(run: _Run, labels: Mapping[str, str]) -> dict[_Column, str]:
     return names
 
 
-def _read_vars(result: _Result) -> dict[str, Any]:
+def _read_vars(result: _PromptfooResult) -> dict[str, Any]:
     inputs = result.vars if isinstance(result.vars, Mapping) else {}
     return {str(name): value for name, value in inputs.items()}
 
@@ -431,7 +444,7 @@ def _number_prompt(prompts: dict[str, int], key: str, test: int | None) -> int:
     return prompts[key]
 
 
-def _read_raw_prompt(result: _Result, inputs: str) -> str:
+def _read_raw_prompt(result: _PromptfooResult, inputs: str) -> str:
     """Return the text that the provider got; for a CSV file, which has none, the label with its variables."""
     raw = result.prompt.get("raw") if isinstance(result.prompt, Mapping) else None
     if isinstance(raw, str):
@@ -444,7 +457,7 @@ def _read_raw_prompt(result: _Result, inputs: str) -> str:
 # -- one result ----------------------------------------------------------------------------------------------------
 
 
-def _build_sample(result: _Result, system: str, prompt: int) -> LogSample:
+def _build_sample(result: _PromptfooResult, system: str, prompt: int) -> LogSample:
     response = result.response if isinstance(result.response, Mapping) else {}
     output = response.get("output")
     failure = None
@@ -494,7 +507,7 @@ def _decode_object(raw: bytes | str | msgspec.Raw) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _is_ungraded(result: _Result) -> bool:
+def _is_ungraded(result: _PromptfooResult) -> bool:
     grading = bytes(result.grading_result)
     return grading == b"null" or b'"No assertions"' in grading
 
@@ -503,7 +516,7 @@ def _is_ungraded(result: _Result) -> bool:
 
 
 def _read_person(
-    result: _Result, passed: float | None, score: float | None
+    result: _PromptfooResult, passed: float | None, score: float | None
 ) -> tuple[float | None, float | None, list[Rating]]:
     """Return what graders gave, `pass` and `score`, and what a person gave: it replaces the graders' in the file."""
     grading = _decode_object(result.grading_result)
@@ -516,7 +529,7 @@ def _read_person(
     if not manual:
         return passed, score, []
     graded = [part for part in components if _read_assertion(part).get("type") != "human"]
-    return *_regrade(graded, result.test_case or _Test()), [_read_rating(part) for part in manual]
+    return *_regrade(graded, result.test_case or _TestCase()), [_read_rating(part) for part in manual]
 
 
 def _read_rating(part: Mapping[str, Any]) -> Rating:
@@ -525,7 +538,7 @@ def _read_rating(part: Mapping[str, Any]) -> Rating:
     return Rating(value=value, comment=comment if isinstance(comment, str) and comment else None)
 
 
-def _regrade(components: Sequence[Mapping[str, Any]], test: _Test) -> tuple[float | None, float | None]:
+def _regrade(components: Sequence[Mapping[str, Any]], test: _TestCase) -> tuple[float | None, float | None]:
     """Return `pass` and `score` as promptfoo computes them from its assertions; None where they cannot be computed."""
     parts, skipped = [], 0
     for part in components:
