@@ -617,3 +617,20 @@ def test_correlations_of_each_system_are_scipys(data):
     )
     mine = [r.value for r in report.by_system if r.metric == report.metrics[0] and r.measure == "pearson"]
     assert np.nanmean(mine) == pytest.approx(mean.value)
+
+
+def test_the_verdict_compares_own_scores_with_the_others():
+    data = aliquot.synthetic(items=150, systems=6, seed=3, metrics={"good": 0.6, "bad": 0.0})
+    own = data.human_score() + np.random.default_rng(1).normal(0, 0.3, data.human_score().shape)
+    table = pl.DataFrame({"item": data.ids} | {name: own[:, column] for column, name in enumerate(data.systems)})
+    joined = data.with_score("mine", table)
+    report = aliquot.metrics(joined, metrics="good", parts="tests,breakeven", trials=200, permutations=200)
+    assert report.metrics == ("good", "mine")
+    assert report.joined == ("mine",)
+    assert report.verdict is not None
+    assert "(acc-eq) mine is better than good (by 0." in report.verdict
+    both = aliquot.metrics(joined, parts="tests", permutations=200).verdict
+    assert both is not None
+    assert "mine is better than good" in both
+    assert "the best of 2 other metrics; it is better than 2 of them and worse than 0" in both
+    assert aliquot.metrics(data, parts="tests", permutations=200).verdict is None

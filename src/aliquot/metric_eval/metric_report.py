@@ -15,7 +15,7 @@ from aliquot.metric_eval.metric_break_even import ErrorCurvePoint, Worth, write_
 from aliquot.metric_eval.metric_errors import ErrorParts, MetricConvergence, SignificanceCounts, SquaredError
 from aliquot.metric_eval.metric_value import ControlValue, Gap, PerfectAnnotator, Suggestion
 from aliquot.metric_eval.metric_views import metric_views
-from aliquot.metric_eval.significance import MetricCluster, MetricPair
+from aliquot.metric_eval.significance import MetricCluster, MetricPair, write_comparisons
 from aliquot.metric_eval.surface import SurfaceScore
 
 Part = Literal[
@@ -83,6 +83,8 @@ class MetricReport(Result):
     parts: tuple[str, ...] = ()  # the parts that were asked for
     humans: tuple[str, ...] = ()  # the human scores
     metrics: tuple[str, ...] = ()
+    joined: tuple[str, ...] = ()  # those from files of scores, with which the verdict begins
+    alpha: float = 0.05  # of the tests
     notes: tuple[str, ...] = ()  # what a reader should know
     signature: str = ""  # the line that reproduces it
 
@@ -91,8 +93,9 @@ class MetricReport(Result):
 
     @property
     def verdict(self) -> str | None:
-        """Return whether a metric can replace people, in one or two sentences for each human score."""
-        return write_verdict(self.breakeven) if "breakeven" in self.parts else None
+        """Return whether scores from files are better than others, and whether a metric can replace people."""
+        own = write_comparisons(self.joined, self.tests, self.clusters, self.alpha)
+        return " ".join([*own, *([write_verdict(self.breakeven)] if "breakeven" in self.parts else [])]) or None
 
     def rows(self, table: str) -> tuple[Any, ...]:
         """Return the rows of a table, by name."""

@@ -204,9 +204,10 @@ def metrics(
         notes += [note for result in computed for note in result.notes]
         for scores in zip(*(result.scores for result in computed), strict=True):
             tables["computed"].append(replace(scores[0], cells=sum(score.cells for score in scores)))
-    compared = names
-    if names is not None:  # what is computed is meant to be compared, also beside metrics that are named
-        compared = [*names, *(row.metric for row in tables["computed"] if row.metric not in names)]
+    compared, joined = names, list(dict.fromkeys(name for evalset in sets for name in evalset.joined))
+    if names is not None:  # what is computed or joined is meant to be compared, also beside metrics that are named
+        added = dict.fromkeys([*(row.metric for row in tables["computed"]), *joined])
+        compared = [*names, *(name for name in added if name not in names)]
     line = make_signature(
         "metrics",
         None,
@@ -251,6 +252,8 @@ def metrics(
         parts=options.parts,
         humans=tuple(dict.fromkeys(str(name or sets[0].human) for name in humans)),
         metrics=tuple(compared_metrics),
+        joined=tuple(name for name in joined if name in compared_metrics),
+        alpha=alpha,
         notes=tuple(dict.fromkeys(notes)),
         signature=line,
     )

@@ -5,10 +5,13 @@ Invariant: all metrics of a test are compared on the same cells, those that peop
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
+from aliquot.core.verdict_words import format_p
 from aliquot.errors import DataError
 from aliquot.metric_eval.metric_inputs import MetricInputs, ScoredCampaign
 from aliquot.stats.arrays import FloatArray, Seed
@@ -187,3 +190,50 @@ def _list_clusters(
         )
         for index, metric in enumerate(metrics)
     ]
+
+
+# -- one metric against the others, in words -------------------------------------------------------------------------
+
+_MEASURES = {"accuracy": "ordering systems (pairwise accuracy)", "acc_eq": "ordering the outputs of an item (acc-eq)"}
+
+
+def write_comparisons(
+    names: Sequence[str], pairs: Sequence[MetricPair], clusters: Sequence[MetricCluster], alpha: float
+) -> list[str]:
+    """Write for each named metric whether it is better than the others, a sentence for each measure.
+
+    >>> row = MetricPair("mqm", "wmt", "acc_eq", "mine", "COMET", 0.02, 0.001)
+    >>> write_comparisons(["mine"], [row], [], 0.05)
+    ['At ordering the outputs of an item (acc-eq) mine is better than COMET (by 0.020, p = 0.001).']
+    """
+    labels = dict.fromkeys((row.human, row.data, row.test) for row in pairs)
+    several = len({label[:2] for label in labels}) > 1
+    sentences = []
+    for name, (human, data, test) in product(names, labels):
+        rows = [row for row in pairs if (row.human, row.data, row.test) == (human, data, test)]
+        rows = [row for row in rows if name in (row.metric, row.other)]
+        if not rows:
+            continue
+        values = {row.metric: row.value for row in clusters if (row.human, row.data, row.test) == (human, data, test)}
+        others = [row.other if row.metric == name else row.metric for row in rows]
+        leader = max((values.get(other, 0.0), other) for other in others)[1]
+        where = f" ({data}, '{human}')" if several else ""
+        sentences.append(f"At {_MEASURES.get(test, test)}{where} {_compare_with_others(name, rows, leader, alpha)}.")
+    return sentences
+
+
+def _compare_with_others(name: str, rows: Sequence[MetricPair], leader: str, alpha: float) -> str:
+    """Compare a metric with one other, or with all others and the best of them."""
+    row = next(row for row in rows if leader in (row.metric, row.other))
+    shown = f"by {row.difference:.3f}, {format_p(row.p)}"
+    if row.p >= alpha:
+        verdict = f"not told apart from {leader} ({shown})"
+    else:
+        verdict = f"{'better' if row.metric == name else 'worse'} than {leader} ({shown})"
+    if len(rows) == 1:
+        return f"{name} is {verdict}"
+    counts = [sum(row.p < alpha and getattr(row, side) == name for row in rows) for side in ("metric", "other")]
+    return (
+        f"{name} is {verdict}, the best of {len(rows)} other metrics; it is better than {counts[0]} of them and worse "
+        f"than {counts[1]} (each p below {alpha:g})"
+    )
