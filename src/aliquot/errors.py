@@ -27,7 +27,7 @@ class FormatError(DataError):
     """A file cannot be read as the format it claims or looks to be.
 
     Attributes:
-        proposal: Command line options with which it can be read, if there are any.
+        proposal: Command line options with which it can be read, or the words of another command that reads it.
     """
 
     proposal: tuple[str, ...] = ()

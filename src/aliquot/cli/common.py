@@ -67,12 +67,12 @@ def load_with_judgments(
     arguments = _load_arguments(reading) | others
     with show_activity(f"reading {', '.join(map(str, judgments))}"):
         if data is None:
-            apart = ("lower_is_better", "columns", "mqm_weights", "key", "wide")
+            apart = ("human", "lower_is_better", "columns", "mqm_weights", "key", "wide")
             return None, io_judgments.load_judgments(
                 judgments, **{name: value for name, value in arguments.items() if name in apart}
             )
         arguments["human"] = None  # it may be the name of the score that the judgments become
-        evalset, judged = io_judgments.load_with_judgments(data, judgments, **arguments)
+        evalset, judged = io_judgments.load_with_judgments(data, judgments, judged=reading.human, **arguments)
     remaining = _chosen_systems(evalset, reading)
     excluded = set(evalset.systems) - set(remaining.systems)  # unknown systems are kept, so that they are reported
     systems = [name for name in judged.table["system"].unique() if name not in excluded]

@@ -237,9 +237,10 @@ def _print_error(message: str, code: int) -> int:
 
 
 def _propose_command(error: AliquotError, arguments: Sequence[str]) -> str:
-    """Return the end of a message that gives the command again, with the options that the error proposes."""
-    options = error.proposal if isinstance(error, FormatError) else ()
-    return f"; try: {shlex.join(['aliquot', *arguments, *options])}" if options else ""
+    """Return the end of a message: the command again with the options that the error proposes, or another command."""
+    words = error.proposal if isinstance(error, FormatError) else ()
+    command = words if words[:1] == ("aliquot",) else ("aliquot", *arguments, *words)
+    return f"; try: {shlex.join(command)}" if words else ""
 
 
 def _system_fault(error: OSError, verb: str | None) -> str:

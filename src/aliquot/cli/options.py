@@ -164,9 +164,8 @@ class Reading:
         return self._parsed.get("exclude")
 
     @property
-    def _parsed(self) -> dict[str, Any]:
-        from aliquot.io.reading_options import parse_reading
-
+    def reading_texts(self) -> list[str]:
+        """The texts of `--read`, with what old spellings say."""
         weights, lower, exclude = (
             None if text is None else text.replace(",", "|")
             for text in (self.mqm_weights, self.lower_is_better, self.exclude)
@@ -182,7 +181,27 @@ class Reading:
             "exclude": exclude,
         }
         texts = [f"{key}={value}" for key, value in old.items() if value is not None]
-        return parse_reading([*(self.read or ()), *texts, *([] if self.columns is None else [self.columns])])
+        return [*(self.read or ()), *texts, *([] if self.columns is None else [self.columns])]
+
+    @property
+    def _parsed(self) -> dict[str, Any]:
+        from aliquot.io.reading_options import parse_reading
+
+        return parse_reading(self.reading_texts)
+
+
+def spell_reading(reading: Reading) -> list[str]:
+    """Return the words that say again how data are read, in the present spelling.
+
+    >>> spell_reading(Reading(human="mqm", wide="systems", read=["item=nr"]))
+    ['--human', 'mqm', '--read', 'item=nr,wide=systems']
+    """
+    words = [] if reading.human is None else ["--human", reading.human]
+    for path in reading.scores or ():
+        words += ["--scores", path]
+    words += [] if reading.systems is None else ["--systems", reading.systems]
+    texts = reading.reading_texts
+    return [*words, "--read", ",".join(texts)] if texts else words
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import polars as pl
 
 from aliquot.core.conventions import is_human_name
 from aliquot.core.describe_views import describe_views
+from aliquot.core.draws import has_draws, prompt_codes
 from aliquot.core.evalset import EvalSet
 from aliquot.core.plausibility import plausibility_notes
 from aliquot.core.result import Result, frame_of, make_signature
@@ -19,6 +21,10 @@ from aliquot.errors import unknown_name
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import common_column_means, pearson
 
+DATA = "DATA"
+PREFERENCE = "preference"
+"""The criterion of judgments that were choices between two outputs."""
+_MIN_SHARED = 10  # items of which a fifth is a sample
 MIN_PLAN_ITEMS = 4
 """Items judged for all systems from which spread and tails can be estimated."""
 
@@ -74,8 +80,29 @@ class NextStep:
 
 
 @dataclass(frozen=True)
+class UsageSummary:
+    """What the outputs of a system took: name -> sum over the outputs, such as cost, seconds, tokens."""
+
+    system: str
+    totals: dict[str, float]
+
+
+@dataclass(frozen=True)
+class DrawSummary:
+    """How often outputs were drawn for the prompts."""
+
+    prompts: int
+    fewest: int
+    most: int
+
+
+@dataclass(frozen=True)
 class Description(Result):
-    """What `inspect` shows."""
+    """What `inspect` shows.
+
+    Attributes:
+        next_words: The words of the most sensible next command; DATA stands for the data.
+    """
 
     name: str
     items: int
@@ -92,9 +119,23 @@ class Description(Result):
     steps: tuple[NextStep, ...]
     signature: str
     notes: tuple[str, ...] = ()  # what looks wrong with the judgments
+    usage: tuple[UsageSummary, ...] = ()
+    draws: DrawSummary | None = None
+    next_words: tuple[str, ...] = ()
+
+    @property
+    def next_command(self) -> str:
+        """The most sensible next command."""
+        return shlex.join(("aliquot", *self.next_words))
+
+    def with_data(self, *words: str) -> Description:
+        """Return the description of data that the words name on the command line: a path and how it is read."""
+        own = self.next_words if len(words) == 1 or self.next_words[:1] != ("compare",) else ("estimate", DATA)
+        after = [part for word in own for part in (words if word == DATA else (word,))]
+        return replace(self, next_words=tuple(after))
 
     def views(self) -> Sequence[View]:
-        """Return the views `data`, `scores` and `steps`."""
+        """Return the views `data`, `scores`, `usage` and `steps`."""
         return describe_views(self)
 
     def to_frame(self) -> pl.DataFrame:
@@ -104,10 +145,12 @@ class Description(Result):
     def document(self) -> dict[str, Any]:
         """Return the fields: scores by name, document lengths by min, mean and max, {} without judgments."""
         lengths = self.document_lengths
-        return self.fields_without() | {
+        return self.fields_without("next_words") | {
             "document_lengths": None if lengths is None else dict(zip(("min", "mean", "max"), lengths, strict=True)),
             "scores": {score.name: score.to_dict() for score in self.scores},
             "judgments": self.judgments or {},
+            "usage": {usage.system: usage.totals for usage in self.usage},
+            "next": self.next_command,
         }
 
 
@@ -127,6 +170,7 @@ def describe(evalset: EvalSet, human: str | None = None) -> Description:
     codes = evalset.documents
     lengths = np.bincount(codes) if codes is not None else None
     judgments = _summarise_judgments(evalset)
+    steps = _list_steps(evalset, scores, judgments, human)
     return Description(
         name=evalset.name,
         items=evalset.n_items,
@@ -142,10 +186,40 @@ def describe(evalset: EvalSet, human: str | None = None) -> Description:
         scores=scores,
         judgments=judgments,
         missing=_describe_missing(evalset, human),
-        steps=_list_steps(evalset, scores, judgments, human),
+        steps=steps,
         signature=make_signature("inspect", evalset, human=human),
         notes=tuple(plausibility_notes(evalset, human)),
+        usage=_sum_usage(evalset),
+        draws=_count_draws(evalset),
+        next_words=_choose_next(evalset, steps, judgments),
     )
+
+
+def _sum_usage(evalset: EvalSet) -> tuple[UsageSummary, ...]:
+    sums = {name: np.nansum(values, axis=0).tolist() for name, values in evalset.usage.items()}
+    rows = (UsageSummary(name, {u: sums[u][i] for u in sums}) for i, name in enumerate(evalset.systems))
+    return tuple(rows) if sums else ()
+
+
+def _count_draws(evalset: EvalSet) -> DrawSummary | None:
+    if not has_draws(evalset):
+        return None
+    counts = np.bincount(prompt_codes(evalset))
+    return DrawSummary(len(counts), int(counts.min()), int(counts.max()))
+
+
+def _choose_next(evalset: EvalSet, steps: tuple[NextStep, ...], judgments: JudgmentSummary | None) -> tuple[str, ...]:
+    """Return the words of the command that fits the data: compare, agreement, estimate or select."""
+    ready = {step.verb for step in steps if step.ready}
+    if judgments is not None and judgments.criteria == (PREFERENCE,):
+        return ("compare", DATA)
+    complete = judgments is not None and judgments.cells == evalset.n_items * evalset.n_systems
+    if "agreement" in ready and complete and not evalset.metrics:
+        return ("agreement", DATA)
+    if "estimate" in ready:
+        return ("estimate", DATA)
+    budget = "20%" if evalset.n_items >= _MIN_SHARED else str(max(1, evalset.n_items // 2))
+    return ("select", DATA, "--budget", budget, "-o", "selection.jsonl")
 
 
 def _summarise_score(evalset: EvalSet, name: str, human: str | None, target: FloatArray | None) -> ScoreSummary:

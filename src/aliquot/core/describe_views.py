@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,14 +11,15 @@ from aliquot.core.view import Column, View
 from aliquot.core.written import format_number, format_percent
 
 if TYPE_CHECKING:  # these two import this file
-    from aliquot.core.describe import Description, JudgmentSummary, ScoreSummary
+    from aliquot.core.describe import Description, DrawSummary, JudgmentSummary, ScoreSummary
     from aliquot.core.evalset import EvalSet
 
+_MAX_NAMES = 8
 _STANDARD_COLUMNS = ("id", "source", "reference", "document", "position", "domain")
 
 
 def describe_views(description: Description) -> tuple[View, ...]:
-    """Return the views `data`, `scores` and `steps`."""
+    """Return the views `data`, `scores`, `usage` and `steps`; of these only what there is."""
     size = f"{description.name}: {description.items} items x {len(description.systems)} systems"
     facts = (Column("", lambda fact: fact[0], "name"), Column("", lambda fact: fact[1], "text"))
     steps = (
@@ -28,6 +30,7 @@ def describe_views(description: Description) -> tuple[View, ...]:
     return (
         View("data", _list_facts(description), facts, intro=(size,)),
         *([_score_view(description)] if description.scores else []),
+        *([_usage_view(description)] if description.usage else []),
         View("steps", description.steps, steps, "what you can do next"),
     )
 
@@ -76,9 +79,39 @@ def _score_view(description: Description) -> View:
     return View("scores", sorted(description.scores, key=lambda score: not score.human), columns, title)
 
 
+def _usage_view(description: Description) -> View:
+    names = list(description.usage[0].totals)
+
+    def total(name: str) -> Column:
+        return Column(name, lambda usage: usage.totals[name], rank=names.index(name))
+
+    columns = (Column("system", kind="name"), *map(total, names))
+    return View("usage", description.usage, columns, "what the outputs took, in all")
+
+
+def _ask_for_human(description: Description) -> list[tuple[str, str]]:
+    """Return, where the human score is open, which scores people may have given and how to choose one."""
+    if description.human is not None:
+        return []
+    people = [score.name for score in description.scores if score.human]
+    metrics = [score.name for score in description.scores if not score.human]
+    facts = [("people", f"{_list_names(people)}: choose one, `human={shlex.quote(people[0])}`")] if people else []
+    if metrics:
+        question = "" if people else f". Did people give one? `human={shlex.quote(metrics[0])}`"
+        facts.append(("metrics", _list_names(metrics) + question))
+    return facts
+
+
+def _list_names(names: list[str]) -> str:
+    more = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
 def _list_facts(description: Description) -> list[tuple[str, str]]:
     facts = [("systems", ", ".join(description.systems))]
-    if description.document_lengths is not None:
+    if description.draws is not None:
+        facts.append(("draws", _describe_draws(description.draws)))
+    elif description.document_lengths is not None:
         low, mean, high = description.document_lengths
         facts.append(("documents", f"{description.documents} with {low} to {high} items, mean {mean:.1f}"))
     else:
@@ -91,12 +124,18 @@ def _list_facts(description: Description) -> list[tuple[str, str]]:
     if extra_columns:
         facts.append(("also", f"item columns {', '.join(extra_columns)}"))
     facts.append(("judgments", _describe_judgments(description.judgments)))
+    facts += _ask_for_human(description)
     return [*facts, *(("missing", note) for note in description.missing)]
+
+
+def _describe_draws(draws: DrawSummary) -> str:
+    several = f"{draws.most} draws" if draws.fewest == draws.most else f"{draws.fewest} to {draws.most} draws"
+    return f"{draws.prompts} prompts x {several}"
 
 
 def _describe_judgments(judgments: JudgmentSummary | None) -> str:
     if judgments is None:
-        return "none (single answers); scores may still be people's"
+        return "none (single answers)"
     parts = [f"{judgments.count} on {judgments.cells} outputs by {judgments.annotators} annotators"]
     if judgments.criteria:
         parts.append(f"criteria {', '.join(judgments.criteria)}")

@@ -7,6 +7,7 @@ better; outputs, where present, have one text column a system; every judgment is
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -168,8 +169,14 @@ class EvalSet(Shown):
         """Return a human score, items x systems; by default the one named by `human`."""
         name = name or self.human
         if name is None:
-            raise unknown_name("score", "human", self.scores, "name the human score with `human`")
+            raise unknown_name("score", "human", self.scores, self._ask_for_human())
         return self.score(name)
+
+    def _ask_for_human(self) -> str:
+        """Return what to do where no score is known to be people's."""
+        if not self.scores:
+            return "let people judge (`aliquot collect`), or join their scores with `scores`"
+        return f"name the human score with `human`, e.g. `human={shlex.quote(next(iter(self.scores)))}`"
 
     def column(self, name: str) -> pl.Series:
         """Return a column of the items table; raise NameUnknownError if there is none of that name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import polars as pl
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
-from aliquot.errors import DataError, OptionError
+from aliquot.errors import DataError, OptionError, quoted
 from aliquot.io.formats import mqm
 from aliquot.io.formats.table_columns import Absent
 from aliquot.io.formats.table_files import Table, stack_tables
@@ -32,6 +33,7 @@ def load_judgments(
     format: Format | None = None,  # noqa: A002  (the public name)
     mqm_weights: mqm.MQMWeights | None = None,
     key: str | Path | None = None,
+    human: str | None = None,
 ) -> Judgments:
     r"""Load judgments from one or several files or Polars or pandas tables.
 
@@ -48,6 +50,7 @@ def load_judgments(
         format: as for `load`.
         mqm_weights: as for `load`.
         key: as for `load`.
+        human: of files without single judgments, the score that people gave.
 
     >>> import aliquot, tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "judgments.csv"
@@ -55,7 +58,7 @@ def load_judgments(
     >>> aliquot.load_judgments(path)
     Judgments(2 rows, 1 item, 2 systems, 2 annotators)
     """
-    options = LoadOptions(format, None, lower_is_better, columns, wide, None, answer, None, mqm_weights, key=key)
+    options = LoadOptions(format, human, lower_is_better, columns, wide, None, answer, None, mqm_weights, key=key)
     return _load_judgment_sources(source, options)
 
 
@@ -65,17 +68,21 @@ def load_with_judgments(
     *,
     answer: str | None = None,
     key: str | Path | None = None,
+    judged: str | None = None,
     **options: Any,
 ) -> tuple[EvalSet, Judgments]:
     """Load data, and judgments from separate files, with shared options of `load`.
 
     A column or score that an option names must be in at least one of the files. The options format, human, pair and
-    score_name are about the data, `answer` and `key` about the judgments.
+    score_name are about the data, `answer`, `key` and `judged`, the name of the score that people gave, about the
+    judgments.
     """
     in_data = list_absent(options.get("columns"))
     evalset = load_source(data, LoadOptions(**options, absent=in_data))
     shared = {name: options[name] for name in ("lower_is_better", "columns", "wide", "mqm_weights") if name in options}
-    return evalset, _load_judgment_sources(judgments, LoadOptions(**shared, answer=answer, key=key), in_data)
+    return evalset, _load_judgment_sources(
+        judgments, LoadOptions(**shared, answer=answer, key=key, human=judged), in_data
+    )
 
 
 def _load_judgment_sources(
@@ -101,16 +108,26 @@ def _load_judgment_source(source: JudgmentSource, options: LoadOptions) -> Judgm
     if isinstance(source, Judgments):
         return source
     if isinstance(source, EvalSet):
-        return _extract_judgments(source, source.name)
+        return _extract_judgments(source, source.name, options.human)
+    human, options = options.human, replace(options, human=None)  # files that lack this score may have judgments
     if isinstance(source, (str, Path)):
-        return _extract_judgments(load_source(source, options), source)
-    return _extract_judgments(load_source(source, replace(options, judgments=True)), "the table")
+        return _extract_judgments(load_source(source, options), source, human)
+    return _extract_judgments(load_source(source, replace(options, judgments=True)), "the table", human)
 
 
-def _extract_judgments(evalset: EvalSet, where: str | Path) -> Judgments:
+def _extract_judgments(evalset: EvalSet, where: str | Path, human: str | None = None) -> Judgments:
+    """Return the judgments of a set; without any, its human score, the one named, or the only one."""
     if evalset.judgments is not None:
         return evalset.judgments
-    name = evalset.human or (next(iter(evalset.scores)) if len(evalset.scores) == 1 else None)
+    name = human if human in evalset.scores else evalset.human
+    if name is None and len(evalset.scores) == 1:
+        name = next(iter(evalset.scores))
+    if name is None and evalset.scores:
+        first = shlex.quote(next(iter(evalset.scores)))
+        raise DataError(
+            f"{where}: no judgments in it, but the scores {quoted(evalset.scores)}; name the one that people gave, "
+            f"e.g. `human={first}`, or give a table with the columns item, system, annotator and value"
+        )
     if name is None:
         raise DataError(f"{where}: no judgments in it; a table of them has item, system, value and best an annotator")
     n, m = evalset.n_items, evalset.n_systems
