@@ -15,6 +15,7 @@ from tests.test_formats_table import MAKERS, ROWS, SYNTHETIC
 import aliquot
 from aliquot import EvalSet
 from aliquot.cli.main import run
+from aliquot.io import hub
 from aliquot.io.formats.samples import LogSample, build_evalset
 
 SHEETS = "filled-in sheets"
@@ -39,6 +40,7 @@ def inspect(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(hub, "locate_source", lambda _: str(tmp_path / "hub.parquet"))
     aliquot.save(SYNTHETIC, tmp_path / "data.jsonl")
     assert run(["select", "data.jsonl", "--method", "random", "--budget", "6", "-o", "selection.jsonl"]) == 0
     return tmp_path
