@@ -21,7 +21,7 @@ from aliquot.core.result import Result
 from aliquot.core.view import View
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io import result_files
-from aliquot.io.formats import huggingface, items, mlflow_runs, mtme, parquet, tables
+from aliquot.io.formats import huggingface, items, langfuse_scores, mlflow_runs, mtme, parquet, tables
 from aliquot.io.result_files import ResultContent
 from aliquot.io.writing import resolve_ending
 from aliquot.validation import one_of
@@ -105,6 +105,7 @@ WRITERS: tuple[Writer, ...] = (
         place="folder",
         options=tuple(huggingface.CardOptions.__dataclass_fields__),
     ),
+    Writer("langfuse", "data", _write_whole(langfuse_scores.write), options=("trace",)),
     Writer("mlflow", "data", _write_whole(mlflow_runs.log_feedback), place="store"),
     Writer("json", "result", result_files.write_document, (".json",)),
     *(_make_table_writer("result", result_files.write_table, name) for name in ("csv", "tsv", "parquet")),

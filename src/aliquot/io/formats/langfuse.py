@@ -155,7 +155,8 @@ def _build_sample(unit: TraceOutput, system: str, task: str | None) -> LogSample
         usage=_read_usage(unit, entry),
         ratings=[_build_rating(score) for score in unit.scores if _is_human(score)],
         failure=_find_failure(unit, entry),
-        trace={"trace": trace.id} if observation is None else {"trace": trace.id, "observation": observation},
+        trace=trace.id,
+        observation=observation,
     )
 
 

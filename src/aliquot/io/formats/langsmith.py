@@ -127,7 +127,7 @@ def _build_sample(
         usage=_read_usage(run),
         ratings=[_build_rating(entry) for entry in feedback if _is_human(entry)],
         failure=str(run.error) if run.error else "error" if run.status == "error" else None,
-        trace={"run": name},
+        trace=name,
     )
 
 

@@ -24,8 +24,8 @@ from aliquot.io.files import read_bytes
 from aliquot.io.formats.tables import add_criterion_scores
 
 Id = int | str
-TRACES = "trace_ids"
-"""The item column of what each system's output is called in the tool that logged it."""
+TRACES, OBSERVATIONS = "trace_ids", "observation_ids"
+"""The item columns of what each system's output is called in the tool that logged it: {system: id}."""
 RATING_ID = "rating_id"
 """The judgment column of what the tool calls a rating, which is therefore not written back to it."""
 _SEVERAL = 3  # names that a note lists
@@ -74,7 +74,8 @@ class LogSample:
         ratings: what people gave.
         failure: why there is no output or score, where the sample failed: its scores do not count.
         columns: further columns of the item.
-        trace: the ids of the output in the tool that logged it.
+        trace: the id of the output in the tool that logged it.
+        observation: the id of the part of the trace that is the output, where there is one.
         lower_is_better: scores to be flipped.
     """
 
@@ -91,7 +92,8 @@ class LogSample:
     ratings: Sequence[Rating] = ()
     failure: str | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
-    trace: Mapping[str, str] | None = None
+    trace: str | None = None
+    observation: str | None = None
     lower_is_better: Set[str] = frozenset()
 
 
@@ -220,9 +222,10 @@ def _build_items(
         columns["domain"] = [task for task, _, _ in keys]
     for name in ordered_union([sample.columns for sample in first]):
         columns.setdefault(name if name != "id" else "id_", [sample.columns.get(name) for sample in first])
-    traces = [{system: s.trace for system, s in cells.items() if s.trace} or None for cells in by_item]
-    if any(traces):
-        columns[TRACES] = traces
+    for name, field_name in ((TRACES, "trace"), (OBSERVATIONS, "observation")):
+        by_system = [{system: v for system, s in cells.items() if (v := getattr(s, field_name))} for cells in by_item]
+        if any(by_system):
+            columns[name] = [cells or None for cells in by_system]
     _warn_other_inputs(by_item, path)
     table = [pl.Series("id", ids), *(encode_column(name, values) for name, values in columns.items())]
     return ids, pl.DataFrame(table)
