@@ -246,3 +246,14 @@ def test_what_pairs_and_their_differences_rest_on_by_hand():
     assert informative_clusters(choices).tolist() == [[0, 2, 0], [2, 0, 0], [0, 0, 0]]
     more = choices_from_scores(np.array([[2.0, 1.0, 1.0], [2.0, 2.0, 1.0], [1.0, 1.0, 1.0]]), np.arange(3))
     assert informative_clusters(more).tolist() == [[0, 1, 2], [1, 0, 1], [2, 1, 0]]
+
+
+def test_informative_clusters_of_many_systems_that_seldom_meet_are_those_of_a_full_table():
+    rng = np.random.default_rng(3)
+    first, cluster = rng.integers(0, 6, 60), rng.integers(0, 9, 60)
+    second = (first + rng.integers(1, 6, 60)) % 6
+    outcome = rng.integers(-1, 2, 60)
+    full = informative_clusters(choices_from_rows(first, second, outcome, cluster, 6))
+    spread = choices_from_rows(first, second, outcome, cluster * 1000, 6)  # the same, among clusters without a choice
+    assert informative_clusters(spread).tolist() == full.tolist()
+    assert full.max() > 4

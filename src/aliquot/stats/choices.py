@@ -17,6 +17,8 @@ from scipy.special import betainc, chdtrc, erfc
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
+_DENSE = 10
+"""With one entry in this many that is not 0, plain arrays are faster than sparse ones."""
 _ROUNDING = 1e-9
 """Relative difference of two scores that is rounding."""
 
@@ -324,6 +326,13 @@ def informative_clusters(choices: Choices) -> IntArray:
            [1, 0, 1],
            [2, 1, 0]])
     """
+    is_dense = _DENSE * 2 * len(choices) > choices.clusters * choices.systems
+    differing, decisions = (_count_dense if is_dense else _count_sparse)(choices)
+    return np.asarray(np.minimum(differing, np.minimum(decisions[:, None], decisions[None, :])), dtype=np.int64)
+
+
+def _count_dense(choices: Choices) -> tuple[IntArray, IntArray]:
+    """Return in how many clusters two systems' wins minus losses differ, and in how many a system won or lost."""
     net = np.zeros((choices.clusters, choices.systems), dtype=np.int64)
     decided = np.zeros(net.shape, dtype=np.bool_)
     for a, b, cluster, outcome in choices:
@@ -333,8 +342,30 @@ def informative_clusters(choices: Choices) -> IntArray:
         rows = np.unique(cluster[outcome != 0])
         decided[rows, a] = decided[rows, b] = True
     differing = np.array([(net != net[:, [system]]).sum(axis=0) for system in range(choices.systems)])
-    decisions = decided.sum(axis=0)
-    return np.asarray(np.minimum(differing, np.minimum(decisions[:, None], decisions[None, :])), dtype=np.int64)
+    return differing, decided.sum(axis=0)
+
+
+def _count_sparse(choices: Choices) -> tuple[IntArray, IntArray]:
+    """Return the same as `_count_dense`, where few systems meet in a cluster."""
+    is_decided = choices.outcome != 0
+    first, second = np.repeat(choices.pairs, np.diff(choices.starts), axis=0)[is_decided].T
+    rows, outcome = choices.cluster[is_decided], choices.outcome[is_decided].astype(np.int64)
+    place = (np.concatenate([rows, rows]), np.concatenate([first, second]))
+    shape = (choices.clusters, choices.systems)
+    decisions = csr_matrix((np.ones(2 * len(rows), dtype=np.int64), place), shape).getnnz(axis=0)
+    net = csr_matrix((np.concatenate([outcome, -outcome]), place), shape)
+    net.eliminate_zeros()
+    nonzero = net.getnnz(axis=0)
+    differing = nonzero[:, None] + nonzero[None, :] - _count_common(net, net.data != 0)
+    for value in np.unique(net.data):
+        differing -= _count_common(net, net.data == value)
+    return np.asarray(differing, dtype=np.int64), np.asarray(decisions, dtype=np.int64)
+
+
+def _count_common(matrix: csr_matrix, chosen: BoolArray) -> IntArray:
+    """Return for each two columns the number of rows in which both have a chosen entry."""
+    indicator = csr_matrix((chosen.astype(np.int64), matrix.indices, matrix.indptr), matrix.shape)
+    return np.asarray((indicator.T @ indicator).toarray(), dtype=np.int64)
 
 
 def _lower_tail(values: IntArray, counts: IntArray, end: int) -> FloatArray:

@@ -152,7 +152,7 @@ def read_span(value: Any, where: str, text: str | None = None, *, inclusive: boo
     A place that is no number, or behind the end of the text, stands for something that is missing in the output.
     """
     fields = require_type(value, dict, where, "a span with start, end and severity")
-    start, end = (_read_offset(fields, names) for names in (("start_i", "start"), ("end_i", "end")))
+    start, end = _read_offset(fields, "start_i", "start"), _read_offset(fields, "end_i", "end")
     missing = start is None or end is None or (text is not None and start >= len(text))
     stop = None if missing or end is None else end + inclusive
     label, severity = _read_severity(fields, where)
@@ -171,8 +171,10 @@ def read_span(value: Any, where: str, text: str | None = None, *, inclusive: boo
     }
 
 
-def _read_offset(fields: Mapping[str, Any], names: Sequence[str]) -> int | None:
-    offset = next((fields[name] for name in names if name in fields), None)
+def _read_offset(fields: Mapping[str, Any], name: str, other: str) -> int | None:
+    offset = fields[name] if name in fields else fields.get(other)
+    if type(offset) is int:
+        return offset if 0 <= offset < 2**31 else None
     value = parse_number(offset)
     return int(value) if value is not None and 0 <= value < 2**31 else None
 

@@ -30,9 +30,9 @@ from aliquot.core.columns import encode_column, encode_series, ordered_union
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import AliquotWarning, FormatError, closest, quoted
-from aliquot.io.files import first_character, number_lines
+from aliquot.io.files import first_character
 from aliquot.io.formats.choice_labels import SIDE_OF_LABEL
-from aliquot.io.formats.item_fields import build_line_error
+from aliquot.io.formats.item_fields import decode_records
 from aliquot.io.formats.samples import read_text
 from aliquot.io.formats.table_columns import SYNONYMS, parse_ids, parse_names
 from aliquot.io.formats.table_files import read_frame
@@ -117,26 +117,12 @@ def _read_battles(raw: bytes, path: Path | str) -> _Battles:
 
 
 def _read_records(raw: bytes, path: Path | str) -> _Battles:
-    records = _decode_records(raw, path)
+    records = decode_records(raw, path)
     columns = {name: [record.get(name) for record in records] for name in ordered_union(records)}
     texts = {name: columns.pop(name) for name in _TEXTS if name in columns}
     nested = [name for name, values in columns.items() if any(isinstance(value, (dict, list)) for value in values)]
     flat = [encode_column(name, values) for name, values in columns.items() if name not in nested]
     return _Battles(pl.DataFrame([c for c in flat if not c.dtype.is_nested()]), texts, str(path))
-
-
-def _decode_records(raw: bytes, path: Path | str) -> list[dict[str, Any]]:
-    try:
-        if first_character(raw) == b"[":
-            return msgspec.json.decode(raw, type=list[dict[str, Any]])
-        return msgspec.json.Decoder(dict[str, Any]).decode_lines(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        for where, line in number_lines(raw, path) if first_character(raw) == b"{" else ():
-            try:
-                msgspec.json.decode(line, type=dict[str, Any])
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as line_error:
-                raise build_line_error(line, where, str(line_error)) from None
-        raise build_line_error(raw, str(path), str(error)) from None
 
 
 def _split_table(table: pl.DataFrame, where: str) -> _Battles:

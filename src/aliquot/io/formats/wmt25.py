@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,15 @@ from aliquot.core.columns import ScoreCells, TextCells, frame_from_records
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import FormatError, OptionError, quoted, unknown_name
-from aliquot.io.files import decode_json, first_character, number_lines
+from aliquot.io.files import first_character
 from aliquot.io.formats.answers import parse_number, read_spans, require_type
+from aliquot.io.formats.item_fields import decode_records
 from aliquot.io.formats.samples import read_score
 from aliquot.io.formats.tables import add_criterion_scores
 
 _SEPARATOR = "_#_"
 _REMEDY = "download the file again"
+_FIELDS = ("src_text", "tgt_text", "doc_id", "scores")
 _REFERENCE = re.compile(r"ref[A-Z]?")
 _ANSWER = re.compile(r"(?:human|score|errors|annotator|times)(\d*)")
 
@@ -49,14 +52,24 @@ class _Segment:
     entries: Mapping[str, Sequence[Mapping[str, Any]]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """One line as it is decoded."""
+
+    where: str
+    name: str
+    pair: str
+    fields: Mapping[str, Any]
+
+
 def looks_like(fields: Mapping[str, Any]) -> bool:
     """Return whether a JSON object is a segment of WMT's human evaluation."""
-    return {"src_text", "tgt_text", "doc_id", "scores"} <= fields.keys()
+    return fields.keys() >= set(_FIELDS)
 
 
 def read(raw: bytes, path: Path | str, pair: str | None = None) -> EvalSet:
     """Read one language pair; it must be named where the file holds several."""
-    segments = _choose_pair(list(_read_segments(raw, path)), pair, path)
+    segments = list(_read_segments(_choose_pair(_read_records(raw, path), pair, path)))
     scored = {system for segment in segments for system in segment.entries}
     references = sorted({name for segment in segments for name in segment.texts if _REFERENCE.fullmatch(name)})
     scores, texts = ScoreCells(), TextCells()
@@ -80,15 +93,15 @@ def read(raw: bytes, path: Path | str, pair: str | None = None) -> EvalSet:
     return add_criterion_scores(evalset) if any(row["value"] is not None for row in judged) else evalset
 
 
-def _choose_pair(segments: Sequence[_Segment], pair: str | None, path: Path | str) -> list[_Segment]:
-    """Return the segments of a pair, which may be named without its region: en-cs for en-cs_CZ."""
-    pairs = sorted({segment.pair for segment in segments})
+def _choose_pair(records: Sequence[_Record], pair: str | None, path: Path | str) -> list[_Record]:
+    """Return the records of a pair, which may be named without its region: en-cs for en-cs_CZ."""
+    pairs = sorted({record.pair for record in records})
     if pair is None and len(pairs) > 1:
         raise OptionError(f"{path}: holds {len(pairs)} language pairs ({quoted(pairs)}); choose one with `pair`")
     chosen = pairs if pair is None else [p for p in pairs if p == pair] or [p for p in pairs if _drop_region(p) == pair]
     if len(chosen) != 1:
         raise unknown_name("language pair", pair, pairs)
-    return [segment for segment in segments if segment.pair == chosen[0]]
+    return [record for record in records if record.pair == chosen[0]]
 
 
 def _drop_region(pair: str) -> str:
@@ -103,57 +116,57 @@ def _drop_region(pair: str) -> str:
 # -- segments ------------------------------------------------------------------------------------------------------
 
 
-def _read_segments(raw: bytes, path: Path | str) -> Iterator[_Segment]:
-    records = [(where, _require_record(record, where)) for where, record in _iterate_records(raw, path)]
+def _read_records(raw: bytes, path: Path | str) -> list[_Record]:
+    what = "record" if first_character(raw) == b"[" else "line"
+    records = []
+    for number, fields in enumerate(decode_records(raw, path), start=1):
+        where = f"{path} {what} {number}"
+        lacking = next((name for name in _FIELDS if name not in fields), None)
+        if lacking is not None:
+            raise FormatError(f"{where}: it has no '{lacking}'; each line needs {', '.join(_FIELDS)}")
+        name = require_type(fields["doc_id"], str, f"{where}, doc_id", "a text")
+        if _SEPARATOR not in name:
+            raise FormatError(
+                f"{where}: the doc_id '{name[:60]}' has no '{_SEPARATOR}'; it is PAIR_#_DOMAIN_#_DOCUMENT"
+            )
+        records.append(_Record(where, name, name.partition(_SEPARATOR)[0], fields))
     if not records:
         raise FormatError(f"{path}: it holds no segments; {_REMEDY}")
-    lines = Counter(record["doc_id"] for _, record in records)
+    return records
+
+
+def _read_segments(records: Sequence[_Record]) -> Iterator[_Segment]:
+    lines = Counter(record.name for record in records)
     numbers: Counter[str] = Counter()
-    for where, record in records:
-        name = record["doc_id"]
-        pair, domain, document, segment = _split_id(name, where)
+    for record in records:
+        name, where, fields = record.name, record.where, record.fields
+        domain, document, segment = _split_id(name)
         number = numbers[name]
         numbers[name] += 1
         is_whole = segment is not None and lines[name] == 1
         yield _Segment(
             where=where,
             id=name if is_whole else f"{name}{_SEPARATOR}{number}",
-            pair=pair,
+            pair=record.pair,
             domain=domain,
             document=document,
             position=int(segment) if is_whole and segment is not None else number,
-            source=_read_optional_text(record["src_text"], f"{where}, src_text"),
-            texts=_read_texts(record["tgt_text"], where),
-            entries=_read_entries(record["scores"], where),
+            source=_read_optional_text(fields["src_text"], f"{where}, src_text"),
+            texts=_read_texts(fields["tgt_text"], where),
+            entries=_read_entries(fields["scores"], where),
         )
 
 
-def _iterate_records(raw: bytes, path: Path | str) -> Iterator[tuple[str, Any]]:
-    if first_character(raw) == b"[":
-        for number, record in enumerate(decode_json(raw, str(path), _REMEDY), start=1):
-            yield f"{path} record {number}", record
-        return
-    for where, line in number_lines(raw, path):
-        yield where, decode_json(line, where, _REMEDY)
+def _split_id(name: str) -> tuple[str | None, str, str | None]:
+    """Return domain, document, and the number of the segment if it is there.
 
-
-def _require_record(record: Any, where: str) -> dict[str, Any]:
-    fields = dict(require_type(record, dict, where, "an object with src_text, tgt_text, doc_id and scores"))
-    lacking = next((name for name in ("doc_id", "src_text", "tgt_text", "scores") if name not in fields), None)
-    if lacking is not None:
-        raise FormatError(f"{where}: it has no '{lacking}'; each line needs src_text, tgt_text, doc_id and scores")
-    require_type(fields["doc_id"], str, f"{where}, doc_id", "a text")
-    return fields
-
-
-def _split_id(name: str, where: str) -> tuple[str, str | None, str, str | None]:
-    """Return pair, domain, document, and the number of the segment if it is there."""
-    pair, *rest = name.split(_SEPARATOR)
-    if not rest:
-        raise FormatError(f"{where}: the doc_id '{name[:60]}' has no '{_SEPARATOR}'; it is PAIR_#_DOMAIN_#_DOCUMENT")
+    >>> _split_id("en-cs_CZ_#_news_#_paper_#_3"), _split_id("en-cs_CZ_#_news_#_paper")
+    (('news', 'paper', '3'), ('news', 'paper', None))
+    """
+    rest = name.split(_SEPARATOR)[1:]
     segment = rest.pop() if len(rest) > 2 and rest[-1].isdecimal() and len(rest[-1]) < 10 else None
     domain = rest[0] if len(rest) > 1 else None
-    return pair, domain, _SEPARATOR.join(rest[1:] or rest), segment
+    return domain, _SEPARATOR.join(rest[1:] or rest), segment
 
 
 def _read_optional_text(value: Any, where: str) -> str | None:
@@ -194,21 +207,27 @@ def _build_items(segments: Sequence[_Segment], references: Iterable[str]) -> pl.
 def _list_metrics(segment: _Segment) -> Iterator[tuple[str, dict[str, float | None]]]:
     """Yield each system's numbers that are not an annotator's answer."""
     for system, entries in segment.entries.items():
-        numbers = {name: read_score(value) for entry in entries for name, value in entry.items() if _is_metric(name)}
+        numbers = {name: read_score(entry[name]) for entry in entries for name in _sort_names(tuple(entry))[1]}
         yield system, {name: value for name, value in numbers.items() if value is not None}
 
 
-def _is_metric(name: str) -> bool:
-    return _ANSWER.fullmatch(name) is None
+@lru_cache(maxsize=1000)
+def _sort_names(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the rounds of answers that fields belong to, and the fields that belong to none.
+
+    >>> _sort_names(("human1", "errors1", "human2", "chrF"))
+    (('1', '2'), ('chrF',))
+    """
+    matches = {name: _ANSWER.fullmatch(name) for name in names}
+    rounds = dict.fromkeys(match[1] for match in matches.values() if match is not None)
+    return tuple(rounds), tuple(name for name, match in matches.items() if match is None)
 
 
 def _list_judgments(segment: _Segment) -> Iterator[dict[str, Any]]:
     for system, entries in segment.entries.items():
-        text = segment.texts.get(system)
+        text, where = segment.texts.get(system), f"{segment.where}, scores of '{system}'"
         for entry in entries:
-            rounds = dict.fromkeys(match[1] for name in entry if (match := _ANSWER.fullmatch(name)) is not None)
-            for number in rounds:
-                where = f"{segment.where}, scores of '{system}'"
+            for number in _sort_names(tuple(entry))[0]:
                 yield {"item": segment.id, "system": system} | _read_answer(entry, number, text, where)
 
 
@@ -221,7 +240,7 @@ def _read_answer(entry: Mapping[str, Any], number: str, text: str | None, where:
     answer: dict[str, Any] = {"annotator": None if annotator is None else str(annotator), "value": value}
     errors = entry.get(f"errors{number}")
     if errors is not None:
-        answer["spans"] = list(read_spans(errors, where, text, inclusive=True))
+        answer["spans"] = list(read_spans(errors, where, text, inclusive=True)) if errors != [] else []
     times = entry.get(f"times{number}")
     stamps = [parse_number(time) for time in times] if isinstance(times, list) else []
     if len(stamps) == 2 and stamps[0] is not None and stamps[1] is not None:
