@@ -222,6 +222,14 @@ def test_two_runs_of_one_system_are_two_systems(tmp_path: Path) -> None:
         assert aliquot.load(tmp_path).systems == ("alpha (eval-1)", "alpha (eval-2)")
 
 
+@pytest.mark.parametrize("columns", [1, 2])
+def test_tests_without_variables_stay_apart(tmp_path: Path, columns: int) -> None:
+    cells = [result(test, column, prompt=column, inputs={}) for test in range(3) for column in range(columns)]
+    assert load(tmp_path, document(cells)).ids == [0, 1, 2]
+    one_text = [{**result(test, 0, inputs={}), "prompt": {"raw": "Write a poem", "label": "p"}} for test in range(3)]
+    assert load(tmp_path, document(one_text)).ids == ["0#1", "0#2", "0#3"]
+
+
 def test_equal_providers_are_numbered(tmp_path: Path) -> None:
     assert load(tmp_path, document([result(0, 0), result(0, 1)])).systems == ("alpha", "alpha 2")
 

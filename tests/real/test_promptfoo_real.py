@@ -11,6 +11,7 @@ import pytest
 import aliquot
 from aliquot.errors import AliquotWarning
 from aliquot.io.formats import promptfoo
+from aliquot.io.formats.promptfoo_files import PromptfooTest
 from aliquot.io.formats.samples import LogFile
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "harness" / "promptfoo"
@@ -42,7 +43,7 @@ def test_grades_are_computed_as_promptfoo_does() -> None:
     """What is computed for outputs that people rated, on outputs that nobody did."""
     for result in json.loads((DATA / "out.json").read_bytes())["results"]["results"]:
         components = result["gradingResult"]["componentResults"]
-        passed, score = promptfoo._regrade(components, promptfoo._TestCase())
+        passed, score = promptfoo._regrade(components, PromptfooTest())
         assert passed == result["success"]
         assert score == pytest.approx(result["score"])
     assert len(list(promptfoo.read_samples([LogFile(DATA / "out.json")]))) == 100

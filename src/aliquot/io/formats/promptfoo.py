@@ -2,119 +2,32 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from aliquot.core.conventions import is_human_name
-from aliquot.errors import AliquotWarning, FormatError
-from aliquot.io.files import decode_text, number_lines
+from aliquot.errors import AliquotWarning
+from aliquot.io.formats.promptfoo_files import (
+    ERROR,
+    MANUAL,
+    PromptfooResult,
+    PromptfooTest,
+    ResultFile,
+    decode_object,
+    list_blocks,
+    read_result_file,
+)
 from aliquot.io.formats.samples import LogFile, LogSample, Rating, read_score
 
-_REMEDY = "export the evaluation from promptfoo again"
-_ERROR = 2  # promptfoo's ResultFailureReason: 0 none, 1 assertion, 2 error
-_MANUAL = "Manual result"  # the reason that the viewer writes when a person sets a score
 _MAX_LABEL = 40  # characters of a prompt's label in a system's name
 _OWN_COLUMNS = ("source", "document", "draw", "domain")
 _OWN_SCORES = ("pass", "score")
-_NULL = msgspec.Raw(b"null")
-_NUMBER = re.compile(r"-?(0|[1-9]\d{0,14}|(0|[1-9]\d{0,8})\.\d{0,5}[1-9])", re.ASCII)
-
-
-class _TestCase(msgspec.Struct, rename="camel"):
-    description: Any = None
-    threshold: Any = None
-    assert_scoring_function: Any = None
-
-
-class _PromptfooResult(msgspec.Struct, rename="camel"):
-    """One output as promptfoo writes it; its fields are checked when they are used."""
-
-    id: Any = None
-    test_idx: Any = None
-    prompt_idx: Any = None
-    provider: Any = None
-    prompt: Any = None
-    vars: Any = None
-    response: Any = None
-    error: Any = None
-    success: Any = None
-    score: Any = None
-    named_scores: Any = None
-    failure_reason: Any = None
-    cost: Any = None
-    latency_ms: Any = None
-    token_usage: Any = None
-    grading_result: msgspec.Raw = _NULL
-    test_case: _TestCase | None = None
-
-
-class _TableOutput(msgspec.Struct, rename="camel"):
-    """One output in a table."""
-
-    text: Any = None
-    prompt: Any = None
-    passed: Any = msgspec.field(default=None, name="pass")
-    score: Any = None
-    named_scores: Any = None
-    failure_reason: Any = None
-    cost: Any = None
-    latency_ms: Any = None
-    token_usage: Any = None
-    error: Any = None
-    grading_result: msgspec.Raw = _NULL
-
-
-class _TableRow(msgspec.Struct):
-    outputs: list[_TableOutput | None] = []
-    vars: list[Any] = []
-    test: _TestCase | None = None
-
-
-class _TableHead(msgspec.Struct):
-    prompts: list[dict[str, Any]] = []
-    vars: list[Any] = []
-
-
-class _ResultTable(msgspec.Struct):
-    head: _TableHead
-    body: list[_TableRow] = []
-
-
-class _ResultSummary(msgspec.Struct):
-    results: list[_PromptfooResult] | None = None
-    table: _ResultTable | None = None
-
-
-class _PromptfooDocument(msgspec.Struct, rename="camel"):
-    results: _ResultSummary | list[_PromptfooResult] | None = None
-    eval_id: Any = None
-    table: _ResultTable | None = None
-    head: _TableHead | None = None
-    body: list[_TableRow] | None = None
-
-
-@dataclass(frozen=True)
-class _ResultFile:
-    """The results of one file, in the order of tests and prompts."""
-
-    path: Path | str
-    name: str
-    results: Sequence[_PromptfooResult]
-
-
-_DOCUMENT = msgspec.json.Decoder(_PromptfooDocument)
-_LIST = msgspec.json.Decoder(list[_PromptfooResult])
-_LINE = msgspec.json.Decoder(_PromptfooResult)
 
 
 def looks_like(fields: Mapping[str, Any]) -> bool:
@@ -131,12 +44,12 @@ def looks_like(fields: Mapping[str, Any]) -> bool:
 
 def looks_like_table(columns: Collection[str]) -> bool:
     """Return whether a table has promptfoo's columns: an output, its status and its score."""
-    return "Grader Reason" in columns and bool(_list_blocks(list(columns)))
+    return "Grader Reason" in columns and bool(list_blocks(list(columns)))
 
 
 def read_samples(files: Iterable[LogFile]) -> Iterator[LogSample]:
     """Yield a sample for each result; results that stand in several files are read once."""
-    runs = _drop_copies([_read_run(file) for file in _drop_tables(list(files))])
+    runs = _drop_copies([read_result_file(file) for file in _drop_tables(list(files))])
     labels: dict[str, str] = {}
     for run in runs:
         for result in run.results:
@@ -151,14 +64,16 @@ def read_samples(files: Iterable[LogFile]) -> Iterator[LogSample]:
         tests: dict[str, dict[int, int]] = {}
         for result in run.results:
             columns = _read_vars(result)
-            key = _write_vars(columns)
-            draws = tests.setdefault(key, {})
             test = result.test_idx if type(result.test_idx) is int else None
+            inputs = _write_vars(columns) or None
+            raw = inputs if several else _read_raw_prompt(result, inputs)
+            key = inputs or raw or str(test)
+            draws = tests.setdefault(key, {})
             sample = _build_sample(result, systems[_read_column(result)], _number_prompt(prompts, key, test))
             if test is not None:
                 sample.draw = draws.setdefault(test, len(draws) + 1)
             sample.run = run.name
-            sample.source = key if several else _read_raw_prompt(result, key)
+            sample.source = raw
             sample.columns = {name + "_" * (name in _OWN_COLUMNS): value for name, value in columns.items()}
             if result.test_case is not None and isinstance(result.test_case.description, str):
                 sample.columns.setdefault("description", result.test_case.description)
@@ -186,7 +101,7 @@ def _drop_tables(files: list[LogFile]) -> list[LogFile]:
     return kept
 
 
-def _drop_copies(runs: list[_ResultFile]) -> list[_ResultFile]:
+def _drop_copies(runs: list[ResultFile]) -> list[ResultFile]:
     """Leave out results that another file has too, by their ids."""
     ids: set[str] = set()
     kept = []
@@ -196,197 +111,21 @@ def _drop_copies(runs: list[_ResultFile]) -> list[_ResultFile]:
         if len(results) < len(run.results):
             copies = len(run.results) - len(results)
             warnings.warn(f"{run.path}: {copies} results occur in another file too; read once", AliquotWarning, 5)
-        kept.append(_ResultFile(run.path, run.name, results))
+        kept.append(ResultFile(run.path, run.name, results))
     return kept
-
-
-def _read_run(file: LogFile) -> _ResultFile:
-    raw = file.read()
-    start = raw[:64].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    name = Path(file.path).name
-    if start not in (b"{", b"["):
-        results = _read_csv(decode_text(raw, file.path), file.path)
-    elif start == b"[":
-        results = _decode(_LIST, raw, str(file.path))
-    else:
-        name, results = _read_objects(raw, file.path, name)
-    results.sort(key=lambda result: (_read_order(result.test_idx), _read_order(result.prompt_idx)))
-    return _ResultFile(file.path, name, results)
-
-
-def _read_objects(raw: bytes, path: Path | str, name: str) -> tuple[str, list[_PromptfooResult]]:
-    """Read a document, or JSON lines of results; also return the name of the evaluation."""
-    text = raw.strip()
-    first = text.split(b"\n", 1)[0].rstrip()
-    if first.endswith(b"}") and len(first) < len(text):
-        return name, [_decode(_LINE, line, where) for where, line in number_lines(raw, path)]
-    document = _decode(_DOCUMENT, text, str(path))
-    if document.results is document.table is document.head is None and b'"gradingResult"' in first:
-        return name, [_decode(_LINE, text, str(path))]
-    return document.eval_id if isinstance(document.eval_id, str) else name, _list_results(document, path)
-
-
-def _decode(decoder: msgspec.json.Decoder[Any], raw: bytes, where: str) -> Any:
-    try:
-        return decoder.decode(raw)
-    except RecursionError:
-        raise FormatError(f"{where}: nested too deeply for promptfoo's results; {_REMEDY}") from None
-    except msgspec.ValidationError as error:
-        raise FormatError(f"{where}: not as promptfoo writes it ({error}); {_REMEDY}") from None
-    except (msgspec.MsgspecError, UnicodeError) as error:
-        raise FormatError(f"{where}: not valid JSON ({error}); {_REMEDY}") from None
-
-
-def _list_results(document: _PromptfooDocument, path: Path | str) -> list[_PromptfooResult]:
-    """Return the results of a document, from its table if it has no list of them."""
-    inside = document.results
-    if isinstance(inside, list):
-        return inside
-    if inside is not None and inside.results:
-        return inside.results
-    table = document.table or (inside.table if inside else None)
-    if document.head is not None:
-        table = _ResultTable(document.head, document.body or [])
-    if table is not None:
-        return _read_table(table)
-    raise FormatError(f"{path}: it holds no results (field 'results.results'); {_REMEDY}")
-
-
-def _read_table(table: _ResultTable) -> list[_PromptfooResult]:
-    names, prompts, results = [str(name) for name in table.head.vars], table.head.prompts, []
-    texts = [[v if isinstance(v, str) else "" for v in row.vars] + [""] * len(names) for row in table.body]
-    columns = [_read_csv_column([row[place] for row in texts]) for place in range(len(names))]
-    for index, row in enumerate(table.body):
-        inputs = {name: column[index] for name, column in zip(names, columns, strict=True)}
-        for place, cell in enumerate(row.outputs):
-            result = _read_cell(cell, prompts[place] if place < len(prompts) else {})
-            result.test_idx, result.prompt_idx, result.vars, result.test_case = index, place, inputs, row.test
-            results.append(result)
-    return results
-
-
-def _read_cell(cell: _TableOutput | None, prompt: Mapping[str, Any]) -> _PromptfooResult:
-    cell = cell or _TableOutput(error="no result", failure_reason=_ERROR)
-    reason = _decode_object(cell.grading_result).get("reason")
-    text = cell.text
-    if isinstance(text, str) and isinstance(reason, str):
-        text = text.removeprefix(f"{reason}\n---\n")  # older tables put the reason of a failure before the output
-    return _PromptfooResult(
-        provider=prompt.get("provider"),
-        prompt={"raw": cell.prompt, "label": prompt.get("label", prompt.get("raw"))},
-        response=None if cell.failure_reason == _ERROR else {"output": text},
-        error=text if cell.failure_reason == _ERROR and cell.error is None else cell.error,
-        success=cell.passed,
-        score=cell.score,
-        named_scores=cell.named_scores,
-        failure_reason=cell.failure_reason,
-        cost=cell.cost,
-        latency_ms=cell.latency_ms,
-        token_usage=cell.token_usage,
-        grading_result=cell.grading_result,
-    )
-
-
-# -- CSV -----------------------------------------------------------------------------------------------------------
-
-
-def _list_blocks(header: Sequence[str]) -> list[int]:
-    """Return where the columns of each provider and prompt begin: their names repeat, only the first differs."""
-    return [i for i in range(len(header) - 2) if header[i + 1] == "Status" and header[i + 2] == "Score"]
-
-
-def _read_csv(text: str, path: Path | str) -> list[_PromptfooResult]:
-    try:
-        rows = [row for row in csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline="")) if row]
-    except csv.Error as error:
-        raise FormatError(f"{path}: not a CSV table ({error}); {_REMEDY}") from None
-    starts = _list_blocks(rows[0]) if rows else []
-    if not starts:
-        raise FormatError(f"{path} line 1: no column is followed by 'Status' and 'Score'; {_REMEDY}")
-    header, body, results = rows[0], [[_unescape(cell) for cell in row] for row in rows[1:]], []
-    for number, row in enumerate(body, start=1):
-        if len(row) != len(header):
-            raise FormatError(f"{path} row {number}: {len(row)} cells, but the header has {len(header)}; {_REMEDY}")
-    tests = _read_csv_tests(header[: starts[0]], body)
-    for column, (start, end) in enumerate(zip(starts, [*starts[1:], len(header)], strict=True)):
-        names = ["Output", *header[start + 1 : end]]
-        for index, row in enumerate(body):
-            if row[start + 1]:
-                result = _read_csv_cells(header[start], dict(zip(names, row[start:end], strict=True)))
-                result.test_idx, result.prompt_idx = index, column
-                result.vars, result.test_case = tests[index]
-                results.append(result)
-    return results
-
-
-def _read_csv_tests(names: Sequence[str], rows: list[list[str]]) -> list[tuple[dict[str, Any], _TestCase]]:
-    """Return the variables and the description of each row, numbers where a column holds only numbers."""
-    columns = [[row[place] for row in rows] for place in range(len(names))]
-    values = [_read_csv_column(column) for column in columns]
-    described = names[:1] == ["Description"]
-    start = int(described)
-    return [
-        (
-            {name: column[i] for name, column in zip(names[start:], values[start:], strict=True)},
-            _TestCase(description=(columns[0][i] or None) if described else None),
-        )
-        for i in range(len(rows))
-    ]
-
-
-def _read_csv_cells(title: str, cells: Mapping[str, str]) -> _PromptfooResult:
-    """Return the result of one block.
-
-    The status ERROR stands for a person's failing grade too; without one, the viewer writes the error as the output.
-    """
-    provider, _, label = title[1:].partition("] ") if title.startswith("[") else ("", "", title)
-    reason, status, output = cells.get("Grader Reason", ""), cells["Status"], cells["Output"]
-    is_error = status == "ERROR" and not (reason.startswith(_MANUAL) and output)
-    grading = {"reason": reason, "score": read_score(cells["Score"]), "comment": cells.get("Comment") or None}
-    return _PromptfooResult(
-        provider=provider,
-        prompt={"label": label},
-        response=None if is_error else {"output": output},
-        error=(output or "promptfoo's CSV does not say why") if is_error else None,
-        success=status == "PASS",
-        score=grading["score"],
-        named_scores=_decode_object(cells.get("Named Scores", "")),
-        failure_reason=_ERROR if is_error else 0,
-        grading_result=msgspec.Raw(msgspec.json.encode(grading)),
-    )
-
-
-def _unescape(cell: str) -> str:
-    """Remove the quote that promptfoo puts before what a spreadsheet would take for a formula, such as `- item`."""
-    return cell[1:] if cell[:1] == "'" and cell[1:].lstrip()[:1] in ("=", "@", "+", "-") else cell
-
-
-def _read_csv_column(cells: Sequence[str]) -> list[Any]:
-    """Return a variable's values as JSON has them: numbers if all are written as numbers, None if empty.
-
-    >>> _read_csv_column(["61", "0.5", ""]), _read_csv_column(["007", "1"])
-    ([61, 0.5, None], ['007', '1'])
-    """
-    if all(_NUMBER.fullmatch(cell) for cell in cells if cell):
-        return [None if not cell else float(cell) if "." in cell else int(cell) for cell in cells]
-    return [cell or None for cell in cells]
 
 
 # -- names of systems and prompts ----------------------------------------------------------------------------------
 
 
-def _read_order(index: object) -> float:
-    return index if type(index) is int else float("inf")
-
-
-def _read_provider(result: _PromptfooResult) -> str:
+def _read_provider(result: PromptfooResult) -> str:
     provider = result.provider
     if isinstance(provider, Mapping):
         provider = provider.get("label") or provider.get("id")
     return provider if isinstance(provider, str) else ""
 
 
-def _read_label(result: _PromptfooResult) -> str:
+def _read_label(result: PromptfooResult) -> str:
     prompt = result.prompt
     label = (prompt.get("label") or prompt.get("raw")) if isinstance(prompt, Mapping) else prompt
     return label if isinstance(label, str) else ""
@@ -401,12 +140,12 @@ def _name_prompt(label: str, number: int) -> str:
 _Column = tuple[str, str, int]
 
 
-def _read_column(result: _PromptfooResult) -> _Column:
+def _read_column(result: PromptfooResult) -> _Column:
     index = result.prompt_idx
     return _read_provider(result), _read_label(result), index if type(index) is int else -1
 
 
-def _name_systems(run: _ResultFile, labels: Mapping[str, str]) -> dict[_Column, str]:
+def _name_systems(run: ResultFile, labels: Mapping[str, str]) -> dict[_Column, str]:
     """Return the system of each column: the provider, with the prompt if there are several, numbered if equal."""
     names: dict[_Column, str] = {}
     counts: Counter[str] = Counter()
@@ -418,7 +157,7 @@ def _name_systems(run: _ResultFile, labels: Mapping[str, str]) -> dict[_Column, 
     return names
 
 
-def _read_vars(result: _PromptfooResult) -> dict[str, Any]:
+def _read_vars(result: PromptfooResult) -> dict[str, Any]:
     inputs = result.vars if isinstance(result.vars, Mapping) else {}
     return {str(name): value for name, value in inputs.items()}
 
@@ -444,24 +183,24 @@ def _number_prompt(prompts: dict[str, int], key: str, test: int | None) -> int:
     return prompts[key]
 
 
-def _read_raw_prompt(result: _PromptfooResult, inputs: str) -> str:
+def _read_raw_prompt(result: PromptfooResult, inputs: str | None) -> str | None:
     """Return the text that the provider got; for a CSV file, which has none, the label with its variables."""
     raw = result.prompt.get("raw") if isinstance(result.prompt, Mapping) else None
     if isinstance(raw, str):
-        return raw
+        return raw if raw != "[prompt stripped]" else inputs
     values = _read_vars(result)
     text = re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda m: _write_text(values.get(m[1], m[0])), _read_label(result))
-    return inputs if text == _read_label(result) else text
+    return inputs if inputs and text == _read_label(result) else text
 
 
 # -- one result ----------------------------------------------------------------------------------------------------
 
 
-def _build_sample(result: _PromptfooResult, system: str, prompt: int) -> LogSample:
+def _build_sample(result: PromptfooResult, system: str, prompt: int) -> LogSample:
     response = result.response if isinstance(result.response, Mapping) else {}
     output = response.get("output")
     failure = None
-    if result.failure_reason == _ERROR or (output is None and (result.error or response.get("error"))):
+    if result.failure_reason == ERROR or (output is None and (result.error or response.get("error"))):
         failure = str(result.error or response.get("error") or "no reason")
     tokens = result.token_usage if isinstance(result.token_usage, Mapping) else response.get("tokenUsage")
     seconds = read_score(result.latency_ms)
@@ -498,16 +237,7 @@ def _name_score(name: str) -> str:
     return f"metric_{name}" if name in _OWN_SCORES or is_human_name(name) else name
 
 
-def _decode_object(raw: bytes | str | msgspec.Raw) -> dict[str, Any]:
-    """Decode JSON that should be an object; empty if it is not."""
-    try:
-        value = msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _is_ungraded(result: _PromptfooResult) -> bool:
+def _is_ungraded(result: PromptfooResult) -> bool:
     grading = bytes(result.grading_result)
     return grading == b"null" or b'"No assertions"' in grading
 
@@ -516,20 +246,20 @@ def _is_ungraded(result: _PromptfooResult) -> bool:
 
 
 def _read_person(
-    result: _PromptfooResult, passed: float | None, score: float | None
+    result: PromptfooResult, passed: float | None, score: float | None
 ) -> tuple[float | None, float | None, list[Rating]]:
     """Return what graders gave, `pass` and `score`, and what a person gave: it replaces the graders' in the file."""
-    grading = _decode_object(result.grading_result)
+    grading = decode_object(result.grading_result)
     listed = grading.get("componentResults")
     components = [part for part in listed if isinstance(part, Mapping)] if isinstance(listed, list) else []
     manual = [part for part in components if _read_assertion(part).get("type") == "human"]
-    is_manual = str(grading.get("reason")).startswith(_MANUAL)
+    is_manual = str(grading.get("reason")).startswith(MANUAL)
     if not manual and is_manual:
         manual = [grading]  # a score set without a thumb is no component
     if not manual:
         return passed, score, []
     graded = [part for part in components if _read_assertion(part).get("type") != "human"]
-    return *_regrade(graded, result.test_case or _TestCase()), [_read_rating(part) for part in manual]
+    return *_regrade(graded, result.test_case or PromptfooTest()), [_read_rating(part) for part in manual]
 
 
 def _read_rating(part: Mapping[str, Any]) -> Rating:
@@ -538,7 +268,7 @@ def _read_rating(part: Mapping[str, Any]) -> Rating:
     return Rating(value=value, comment=comment if isinstance(comment, str) and comment else None)
 
 
-def _regrade(components: Sequence[Mapping[str, Any]], test: _TestCase) -> tuple[float | None, float | None]:
+def _regrade(components: Sequence[Mapping[str, Any]], test: PromptfooTest) -> tuple[float | None, float | None]:
     """Return `pass` and `score` as promptfoo computes them from its assertions; None where they cannot be computed."""
     parts, skipped = [], 0
     for part in components:
