@@ -10,12 +10,14 @@ import hashlib
 import math
 import re
 import uuid
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Literal, get_args
 
 from aliquot._version import __version__
 from aliquot.core.statements import SystemMean
+from aliquot.errors import AliquotWarning, quoted
 from aliquot.validation import one_of
 
 SCHEMA_VERSION = "0.3.0"
@@ -47,6 +49,10 @@ def build_records(
         developer: Of systems whose names do not say it, as "org/model" does.
     """
     relationship = one_of("relationship", relationship, get_args(Relationship))
+    nameless = [mean.system for mean in means if "/" not in mean.system]
+    if nameless and developer is None:
+        note = f"the data store asks who developed {quoted(nameless, 3)}; say every-eval-ever:developer=NAME"
+        warnings.warn(note, AliquotWarning, stacklevel=2)
     source = {
         "source_type": "evaluation_run",
         "source_organization_name": organization,
@@ -55,7 +61,7 @@ def build_records(
     }
     records = {}
     for mean in means:
-        digest = hashlib.blake2b(f"{signature}\n{mean.system}".encode(errors="replace"), digest_size=16).digest()
+        digest = hashlib.blake2b(f"{signature}\n{mean.system}".encode(errors="surrogatepass"), digest_size=16).digest()
         identity = uuid.UUID(bytes=digest, version=4)
         model = _describe_model(mean.system, developer)
         records[_place(mean.dataset, model, identity)] = {
