@@ -103,7 +103,7 @@ MAKERS: dict[str, Maker] = {
     "Prodigy": texts(prodigy_jsonl=exports.lines(exports.prodigy())),
     "Argilla": texts(argilla_json=json.dumps(exports.argilla()), key_csv=exports.key()),
     "samples of lm-evaluation-harness": lambda folder: test_lm_eval.write_two(folder / "lm-eval"),
-    "Inspect, logs (`.eval`, `.json`, a folder of them)": inspect_logs,
+    "Inspect: logs (`.eval`, `.json`, a folder of them); datasets": inspect_logs,
     "Langfuse, an export folder or a file of scores": tree(
         "langfuse",
         {

@@ -40,7 +40,8 @@ def run(
     """Turn data from any format that can be read into another.
 
     Item JSON lines and Parquet keep everything; long tables keep scores or judgments. A WMT folder with several
-    language pairs becomes one file for each pair when OUT is a folder that exists.
+    language pairs becomes one file for each pair when OUT is a folder that exists. --to inspect writes a dataset that
+    Inspect runs: the items of data or of a selection.
 
     Example: aliquot convert mqm_newstest2021_ende.tsv newstest2021.jsonl.gz
     """
@@ -51,7 +52,7 @@ def run(
     if several and out is not None and out.is_dir():
         written = _convert_all(Path(data), out, reading)
     else:
-        evalset = common.load_data(data, reading)
+        evalset = common.load_data(data, reading, sources_only=writer.sources_only)
         save(evalset, out, what=what, pair=pair, to=to)  # type: ignore[arg-type]  # `one_of` checks it
         written = [(out or writer.name, repr(evalset))]
     if json:

@@ -15,13 +15,16 @@ from aliquot.core.selection import Selection
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.files import decode_text, read_bytes
 from aliquot.io.formats import tables
-from aliquot.io.writing import write_bytes
+from aliquot.io.selection_files import format_ids
+from aliquot.io.writers import WRITERS, choose_writer
+from aliquot.io.writing import is_stream
 from aliquot.sampling.budgets import item_costs, parse_amount
 from aliquot.sampling.select import select
 from aliquot.sampling.summary import SelectionSummary, summarise_selection
 from aliquot.sampling.waves import WAVES
 
 FORMATS = ("items", "csv", "ids")
+_NAMES = [writer.name for writer in WRITERS if writer.kind == "selection"]
 _choosing = partial(typer.Option, rich_help_panel=options.CHOOSING)
 
 
@@ -81,6 +84,12 @@ def run(
     non_matching: Annotated[
         bool, _choosing("--non-matching", help="Draw items for each system separately (designs only).")
     ] = False,
+    to: Annotated[
+        str | None,
+        options.rare_option(
+            "--to", metavar="NAME", help=f"Format, where the ending does not say it: {', '.join(_NAMES)}."
+        ),
+    ] = None,
     form: Annotated[
         str, options.rare_option("--format", metavar="FORM", help="Form of the output: items, csv or ids.")
     ] = "items",
@@ -92,6 +101,8 @@ def run(
     Chooses items by a method (see `aliquot methods`) within a budget, shows how the choice compares with the full
     set and which conclusions it allows, and writes it with -o for annotators and for `aliquot estimate`.
 
+    -o writes item JSON lines or a table (.csv, .tsv, .parquet); --to inspect writes a dataset that Inspect runs.
+
     With --add-to the items of an earlier selection stay, and more are drawn up to the new total.
 
     Example: aliquot select data.jsonl --method pps:tau=0.5 --budget 20% -o selection.jsonl
@@ -100,7 +111,9 @@ def run(
     """
     if form not in FORMATS:
         raise unknown_name("output format", form, FORMATS, "the input's is --input-format")
-    common.require_writable(output.file)
+    if output.file is not None or to is not None:
+        to = to or _name_format(form, output.file)
+        common.require_place(output.file, choose_writer("selection", output.file, to, default=".jsonl").place)
     common.require_picture(plot)
     evalset = common.load_data(data, reading, sources_only=True)
     first = None if within is None else Selection.load(within)
@@ -130,7 +143,7 @@ def run(
         selection, evalset, None if timed else _total_cost(evalset, costs.arguments.get("cost"))
     )
     if output.file is not None:
-        write(selection, evalset, output.file, form)
+        selection.save(output.file, evalset, to=to)
     common.write_figure(plot, lambda: _make_figure(selection, evalset))
     if output.json:
         common.print_json(document(selection, summary))
@@ -179,22 +192,20 @@ def document(selection: Selection, summary: SelectionSummary) -> dict[str, Any]:
     } | ({WAVES: selection.details[WAVES]} if WAVES in selection.details else {})
 
 
-def write(selection: Selection, evalset: EvalSet, path: Path, form: str) -> None:
-    """Write the selection as item JSON lines, a table, or bare ids."""
-    if form == "items" and path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet")):
-        form = "csv"
-    if form == "items":
-        selection.save(path, evalset)
-    elif form == "csv":
-        tables.write(selection.to_frame(), path)
-    else:
-        write_bytes(path, _format_text(selection, "ids").encode())
+def _name_format(form: str, path: Path | None) -> str | None:
+    """Return the name of a writer for --format; None: the path's ending says it."""
+    if path is None:
+        return None
+    is_table = path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet"))
+    if form == "csv" and not is_table and not is_stream(path):
+        raise OptionError(f"{path}: unknown ending for a table; use .csv, .tsv or .parquet", "output")
+    return {"ids": "ids", "csv": None if is_table else "csv"}.get(form)
 
 
 def _format_text(selection: Selection, form: str) -> str:
     if form == "csv":
         return tables.format_csv(selection.to_frame())
-    return "".join(f"{item}\n" for item in selection.ids)
+    return format_ids(selection)
 
 
 def show(summary: SelectionSummary, output: Path | None) -> None:

@@ -238,11 +238,16 @@ class Selection(Shown):
             require_unchanged_outputs(self.origin, self.ids, evalset, judged)
         return compare_origin(self.origin, self.ids, self.population, evalset, strict=strict)
 
-    def save(self, path: str | Path, evalset: EvalSet | None = None) -> None:
-        """Save as item JSON lines in the order of the selection; with `evalset`, the items' texts and scores too."""
-        from aliquot.io.selection_files import save_selection  # noqa: PLC0415  (io is built on this class)
+    def save(self, path: str | Path, evalset: EvalSet | None = None, *, to: str | None = None) -> None:
+        """Save by the path's ending, in the order of the selection.
 
-        save_selection(self, path, evalset)
+        .jsonl or no ending is item JSON lines, which `load` reads; with `evalset`, they hold the items' texts and
+        scores too. .csv, .tsv and .parquet are a table. `to` names the format whatever the ending: jsonl, csv, tsv,
+        parquet, ids or inspect (a dataset of Inspect, which needs `evalset`).
+        """
+        from aliquot.io.writers import choose_writer  # noqa: PLC0415  (io is built on this class)
+
+        choose_writer("selection", path, to, default=".jsonl").write(self, path, evalset)
 
     @property
     def saved_details(self) -> dict[str, Any]:

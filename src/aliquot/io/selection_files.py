@@ -20,6 +20,7 @@ from aliquot.core.origin import Origin, digest_text
 from aliquot.core.selection import MAX_INTEGER, Selection
 from aliquot.errors import DataError, FormatError, OptionError, warn_caller
 from aliquot.io.files import decode_json, read_bytes
+from aliquot.io.formats import inspect_dataset
 from aliquot.io.formats import items as item_lines
 from aliquot.io.writing import write_bytes
 from aliquot.stats.arrays import FloatArray
@@ -53,6 +54,23 @@ def save_selection(selection: Selection, path: str | Path, evalset: EvalSet | No
     entries = _list_entries(selection, with_sources=not with_texts)
     lines = [encode({**record, SELECTION_FIELD: e}) + b"\n" for record, e in zip(records, entries, strict=True)]
     write_bytes(path, b"".join(lines))
+
+
+def write_ids(selection: Selection, path: str | Path, _: EvalSet | None = None) -> None:
+    """Write the ids of the chosen items, one a line."""
+    write_bytes(path, format_ids(selection).encode())
+
+
+def format_ids(selection: Selection) -> str:
+    """Return the ids of the chosen items, one a line."""
+    return "".join(f"{item}\n" for item in selection.ids)
+
+
+def write_inspect_dataset(selection: Selection, path: str | Path, evalset: EvalSet | None = None) -> None:
+    """Write the chosen items as a dataset of Inspect, in their order."""
+    if evalset is None:
+        raise OptionError("a dataset of Inspect holds the texts of the chosen items; give the data, too", "evalset")
+    inspect_dataset.write(_order_items(selection, evalset), path)
 
 
 def _order_items(selection: Selection, evalset: EvalSet) -> EvalSet:

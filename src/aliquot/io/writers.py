@@ -18,10 +18,20 @@ import polars as pl
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import parse_spec
 from aliquot.core.result import Result
+from aliquot.core.selection import Selection
 from aliquot.core.view import View
 from aliquot.errors import OptionError, unknown_name
-from aliquot.io import result_files
-from aliquot.io.formats import huggingface, items, langfuse_scores, mlflow_runs, mtme, parquet, tables
+from aliquot.io import result_files, selection_files
+from aliquot.io.formats import (
+    huggingface,
+    inspect_dataset,
+    items,
+    langfuse_scores,
+    mlflow_runs,
+    mtme,
+    parquet,
+    tables,
+)
 from aliquot.io.result_files import ResultContent
 from aliquot.io.writing import resolve_ending
 from aliquot.validation import one_of
@@ -39,10 +49,12 @@ class Writer:
     Attributes:
         name: What `to` calls it.
         kind: What it holds.
-        write: Writes content to a path; data writers also take which long table and which language pair.
+        write: Writes content to a path; data writers also take which long table and which language pair, selection
+            writers the data that the selection is of, or None.
         endings: Those of paths that mean it.
         needs: The method of a result that gives what is written; other results cannot be written so.
         place: What the path is; an "optional" file or a "store", such as a server, may be absent.
+        sources_only: Whether data without systems can be written.
         options: What may follow the name, as in "huggingface:license=mit": further arguments of `write`.
     """
 
@@ -52,6 +64,7 @@ class Writer:
     endings: tuple[str, ...] = ()
     needs: Literal["", "views", "decisions", "means"] = ""
     place: Literal["file", "folder", "optional", "store"] = "file"
+    sources_only: bool = False
     options: tuple[str, ...] = ()
 
     def fits(self, of: type[Result] | None) -> bool:
@@ -85,6 +98,13 @@ def _write_folder(evalset: EvalSet, path: str | Path, _: LongTable | None, pair:
     mtme.write(evalset, Path(path), pair or Path(evalset.name).name or "xx-yy", alone=not named)
 
 
+# -- selections ----------------------------------------------------------------------------------------------------
+
+
+def _write_selection_table(selection: Selection, path: str | Path, _: EvalSet | None, ending: str) -> None:
+    tables.write(selection.to_frame(), path, ending)
+
+
 # -- all formats ---------------------------------------------------------------------------------------------------
 
 
@@ -107,6 +127,11 @@ WRITERS: tuple[Writer, ...] = (
     ),
     Writer("langfuse", "data", _write_whole(langfuse_scores.write), options=("trace",)),
     Writer("mlflow", "data", _write_whole(mlflow_runs.log_feedback), place="store"),
+    Writer("inspect", "data", _write_whole(inspect_dataset.write), sources_only=True),
+    Writer("jsonl", "selection", selection_files.save_selection, (".jsonl", ".json", ".ndjson", NO_ENDING)),
+    *(_make_table_writer("selection", _write_selection_table, name) for name in ("csv", "tsv", "parquet")),
+    Writer("ids", "selection", selection_files.write_ids),
+    Writer("inspect", "selection", selection_files.write_inspect_dataset),
     Writer("json", "result", result_files.write_document, (".json",)),
     *(_make_table_writer("result", result_files.write_table, name) for name in ("csv", "tsv", "parquet")),
     Writer("markdown", "result", result_files.write_markdown, (".md",), needs="views"),
