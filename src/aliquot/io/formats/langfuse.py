@@ -142,7 +142,8 @@ def _build_sample(unit: TraceOutput, system: str, task: str | None) -> LogSample
     trace, entry = unit.trace, unit.observation or unit.trace.main or LangfuseRecord()
     observation = read_id(entry.id) if entry is not trace.header else None
     unnamed = observation if unit.observation is not None and observation else trace.id
-    programs = [score for score in sorted(unit.scores, key=_time) if not _is_human(score)]
+    scores = unit.scores if len(unit.scores) < 2 else sorted(unit.scores, key=_time)
+    programs = [score for score in scores if not _is_human(score)]
     expected = entry.expected_output if entry.expected_output is not None else entry.experiment_item_expected_output
     return LogSample(
         system,

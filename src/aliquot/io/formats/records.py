@@ -150,7 +150,7 @@ def name_input(value: object) -> str:
     """Return an id for an input: equal for equal inputs, in every export.
 
     >>> name_input("Why?")
-    'input-2adc01c4c3b6'
+    'input-dee833a37fe2'
     """
     return "input-" + hashlib.blake2b(encode_payload(value).encode(errors="replace"), digest_size=6).hexdigest()
 
