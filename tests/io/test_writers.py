@@ -17,7 +17,7 @@ import aliquot
 from aliquot.annotation.preference_result import Comparison
 from aliquot.cli.main import run
 from aliquot.core.statements import Decision, DecisionOutcome
-from aliquot.errors import AliquotError, OptionError
+from aliquot.errors import AliquotError, OptionError, OutputError
 from aliquot.io.formats.junit import format_junit
 from aliquot.io.writers import WRITERS, choose_writer
 
@@ -221,6 +221,21 @@ def test_step_summary_keeps_its_tables(tmp_path_factory, systems):
     table = [line for line in path.read_text().split("\n") if line.startswith("|")]
     assert len(table) == 2 + len(systems)  # a name with a line break or a bar would make other rows or columns
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1
+
+
+def test_step_summary_keeps_to_the_size_that_github_takes(result, tmp_path):
+    path = tmp_path / "x.md"
+    path.write_text("x" * (2**20 - 600))
+    result.save(path, to="github")
+    added = path.read_text().lstrip("x")
+    assert added.startswith("**")
+    assert "| system |" not in added
+    assert added.endswith("Tables are left out: GitHub takes 1 MiB.\n")
+    assert path.stat().st_size <= 2**20
+    path.write_text("x" * 2**20)
+    with pytest.raises(OutputError, match="GitHub takes 1 MiB of a step; write to it in another step"):
+        result.save(path, to="github")
+    assert path.stat().st_size == 2**20
 
 
 def test_numbers_stay_as_they_were(result, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ from aliquot.core import escape
 from aliquot.core.result import Result, to_plain
 from aliquot.core.statements import SystemMean
 from aliquot.core.view import View
-from aliquot.errors import OptionError
+from aliquot.errors import OptionError, OutputError
 from aliquot.io.formats import every_eval_ever, junit, mlflow_runs, tables
 from aliquot.io.writing import is_stream, new_folder, write_bytes
 
 GITHUB_VARIABLE = "GITHUB_STEP_SUMMARY"
+MAX_SUMMARY = 2**20  # bytes of a step's summary; GitHub shows nothing of a longer one
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,13 @@ def write_step_summary(content: ResultContent, path: str | Path | None) -> None:
     if not path:
         raise OptionError(f"{GITHUB_VARIABLE} is not set, so this is no GitHub workflow; name a file to append to")
     earlier = b"" if is_stream(path) or not Path(path).exists() else Path(path).read_bytes()
-    write_bytes(path, earlier + format_step_summary(content).encode())
+    summary = earlier + format_step_summary(content).encode()
+    if len(summary) > MAX_SUMMARY:
+        note = f"Tables are left out: GitHub takes {MAX_SUMMARY // 2**20} MiB.\n"
+        summary = earlier + f"{format_step_summary(replace(content, views=None))}{note}".encode()
+    if len(summary) > MAX_SUMMARY:
+        raise OutputError(f"{path}: GitHub takes {MAX_SUMMARY // 2**20} MiB of a step; write to it in another step")
+    write_bytes(path, summary)
 
 
 def format_step_summary(content: ResultContent) -> str:

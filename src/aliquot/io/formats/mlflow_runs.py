@@ -16,8 +16,8 @@ from aliquot.core.columns import decode_column
 from aliquot.core.evalset import EvalSet
 from aliquot.core.statements import SystemMean
 from aliquot.errors import AliquotWarning, MissingExtraError, OptionError, OutputError, import_extra
+from aliquot.io.formats.samples import TRACES
 
-TRACE_COLUMN = "trace_ids"
 _SERVER = re.compile(r"(https?):/+")  # a path has one slash of "//"
 _NOT_ALLOWED = re.compile(r"[^\w\-. ]|^\.{0,2}$")  # and "/": in a folder "org" and "org/model" would be one path
 _MAX_NAME = 100  # characters; MLflow takes 250 of a metric: a score, a system and a suffix
@@ -146,15 +146,15 @@ def log_feedback(evalset: EvalSet, path: str | Path | None) -> None:
 
 def _read_traces(evalset: EvalSet) -> dict[tuple[int | str, str], str]:
     """Return the trace of each output by item and system."""
-    if TRACE_COLUMN not in evalset.items.columns:
+    if TRACES not in evalset.items.columns:
         raise OptionError(
-            f"{evalset.name}: there is no item column '{TRACE_COLUMN}'; feedback needs the trace of each output: add "
-            f'a field to each item, e.g. "{TRACE_COLUMN}": {{"{evalset.systems[0]}": "tr-1f0c"}}'
+            f"{evalset.name}: there is no item column '{TRACES}'; feedback needs the trace of each output: add "
+            f'a field to each item, e.g. "{TRACES}": {{"{evalset.systems[0]}": "tr-1f0c"}}'
         )
     traces: dict[tuple[int | str, str], str] = {}
-    for item, by_system in zip(evalset.items["id"], decode_column(evalset.items[TRACE_COLUMN]), strict=True):
+    for item, by_system in zip(evalset.items["id"], decode_column(evalset.items[TRACES]), strict=True):
         if by_system is not None and not isinstance(by_system, dict):
-            raise OptionError(f"{evalset.name}: item {item}: '{TRACE_COLUMN}' is {by_system!r}, not {{system: trace}}")
+            raise OptionError(f"{evalset.name}: item {item}: '{TRACES}' is {by_system!r}, not {{system: trace}}")
         traces |= {(item, system): trace for system, trace in (by_system or {}).items() if isinstance(trace, str)}
     return traces
 
