@@ -6,9 +6,8 @@ A table of choices stays a table; everything else that is read from a file becom
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, get_args, overload
+from typing import Any, Literal, cast, get_args, overload
 
 import polars as pl
 
@@ -18,9 +17,10 @@ from aliquot.annotation.choices import score_preferences
 from aliquot.annotation.comparison_inputs import (
     Data,
     Source,
+    Sources,
     evalset_of_table,
     keyword_names,
-    read_source,
+    read_sources,
     select_options,
 )
 from aliquot.annotation.postediting import PostEditing, compare_postedits
@@ -47,21 +47,21 @@ MOVED_KIND = r"kind '\w+' is now in survey"
 
 
 @overload
-def compare(data: Source, kind: PreferenceKind, **options: Any) -> Comparison: ...
+def compare(data: Sources, kind: PreferenceKind, **options: Any) -> Comparison: ...
 @overload
-def compare(data: Source, kind: Literal["verify"], **options: Any) -> Verification: ...
+def compare(data: Sources, kind: Literal["verify"], **options: Any) -> Verification: ...
 @overload
-def compare(data: Source, kind: Literal["postedit"], **options: Any) -> PostEditing: ...
+def compare(data: Sources, kind: Literal["postedit"], **options: Any) -> PostEditing: ...
 @overload
-def compare(data: Source, kind: SurveyKind, **options: Any) -> SurveyResult: ...
+def compare(data: Sources, kind: SurveyKind, **options: Any) -> SurveyResult: ...
 @overload
-def compare(data: Source, kind: str | None = None, **options: Any) -> CompareResult | SurveyResult: ...
-def compare(data: Source, kind: str | None = None, **options: Any) -> CompareResult | SurveyResult:
+def compare(data: Sources, kind: str | None = None, **options: Any) -> CompareResult | SurveyResult: ...
+def compare(data: Sources, kind: str | None = None, **options: Any) -> CompareResult | SurveyResult:
     """Compare systems by what people chose.
 
     Args:
         data: A table (a Polars or pandas DataFrame, or the path of a CSV, TSV or Parquet file), or judgments or data
-            with scores.
+            with scores; or a list of tables of choices.
         kind: What the table holds; detected from its columns by default.
 
             - pairwise: item, annotator, system_a, system_b, choice (a, b, tie)
@@ -93,15 +93,16 @@ def compare(data: Source, kind: str | None = None, **options: Any) -> CompareRes
     if kind is not None and kind not in SURVEY_KINDS:
         one_of("kind", kind, COMPARE_KINDS)
     if kind not in SURVEY_KINDS:
-        where = str(data) if isinstance(data, (str, Path)) else "table"
-        source = read_source(data, needs_table=kind not in (None, "scores"), has_choices=kind != "scores")
+        source, where = read_sources(data, needs_table=kind not in (None, "scores"), has_choices=kind != "scores")
         options.setdefault("where", where)
         if kind is None:
             kind = _detect_kind(source, options)
             data = source
     if kind in SURVEY_KINDS:
         warn_caller(_MOVED.format(kind=kind))
-        return survey(data, kind, **options)
+        if isinstance(data, (list, tuple)):
+            data, _ = read_sources(data, needs_table=True, has_choices=False)
+        return survey(cast("Source", data), kind, **options)
     if options.get("outputs") is not None:
         options["outputs"] = as_evalset(options["outputs"])
     options = select_options(kind, options, list_options(kind))

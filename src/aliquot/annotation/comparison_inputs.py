@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 
@@ -15,14 +15,29 @@ from aliquot.errors import FormatError, OptionError
 from aliquot.io.files import is_file, read_bytes
 from aliquot.io.format_detection import read_table
 from aliquot.io.formats import campaign, campaign_database, items, tables
-from aliquot.io.formats.table_files import Table, to_polars
+from aliquot.io.formats.table_files import Table, stack_tables, to_polars
+from aliquot.io.judgment_sources import name_sources
 from aliquot.io.load import load
 
 Data = EvalSet | Judgments | pl.DataFrame
 Source = Data | str | Path | Table
+Sources = Source | Sequence[Source]
 
 COMMON_OPTIONS = ("seed", "where", "level")
 """Options that every kind accepts; kinds that draw nothing ignore `seed`, those without intervals `level`."""
+
+
+def read_sources(data: Sources, *, needs_table: bool, has_choices: bool) -> tuple[Data, str]:
+    """Return what is read of one source or several tables, and their names for messages."""
+    if not isinstance(data, (list, tuple)):
+        where = str(data) if isinstance(data, (str, Path)) else "table"
+        return read_source(cast("Source", data), needs_table=needs_table, has_choices=has_choices), where
+    names = name_sources(data)
+    read = [read_source(each, needs_table=needs_table, has_choices=has_choices) for each in data]
+    frames = [each for each in read if isinstance(each, pl.DataFrame)]
+    if len(frames) < len(read) or not frames:
+        raise OptionError("several sources are compared if each is a table; read judgments by `load_judgments`", "data")
+    return stack_tables(frames), ", ".join(names)
 
 
 def read_source(data: Source, *, needs_table: bool, has_choices: bool) -> Data:

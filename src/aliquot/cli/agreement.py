@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,10 +24,7 @@ def run(
     data: options.DataArgument,
     reading: options.Reading,
     output: options.ResultOutput,
-    judgments: Annotated[
-        list[Path] | None,
-        options.judgments_option(help="People's judgments, where DATA has none or others; may be repeated."),
-    ] = None,
+    judgments: options.OtherJudgmentsOption = None,
     criterion: Annotated[str | None, _what("--criterion", metavar="NAME", help="Use only this criterion.")] = None,
     by: Annotated[
         str, _what("--by", metavar="A,B", help="Item or judgment columns to split by, none, or auto (domain).")
@@ -92,8 +88,7 @@ def run(
         one_of("pair_measure", pair_measure, PAIR_MEASURES)
     one_of("table", table, TABLES)
     variant = one_of("trust_variant", trust_variant, TRUST_VARIANTS)
-    evalset, other_judgments = common.load_with_judgments(data, judgments, reading, answer=answer)
-    evalset = evalset if other_judgments is None else replace(evalset, judgments=other_judgments)
+    evalset = common.load_judged(data, judgments, reading, answer=answer)
     with render.show_activity("comparing annotators"):
         result = agreement(
             evalset,

@@ -22,6 +22,7 @@ def run(
     data: options.DataArgument,
     reading: options.Reading,
     output: options.Output,
+    judgments: options.OtherJudgmentsOption = None,
     preset: Annotated[
         str | None,
         typer.Option("--preset", "-p", metavar="NAME", help="da_wmt, da_humeval, crowd or semantic_differential."),
@@ -61,7 +62,7 @@ def run(
     common.require_writable(output.file)
     common.require_writable(audit)
     common.require_picture(plot)
-    judged = common.load_data(data, reading, answer=answer)
+    judged = common.load_judged(data, judgments, reading, answer=answer)
     with render.show_activity("cleaning"):
         cleaned = clean(
             judged,

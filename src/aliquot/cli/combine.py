@@ -20,6 +20,7 @@ def run(
     data: options.DataArgument,
     reading: options.Reading,
     output: options.Output,
+    judgments: options.OtherJudgmentsOption = None,
     method: Annotated[
         str, typer.Option("--method", "-m", metavar="SPEC", help="mean, median, trimmed, majority or dawid_skene.")
     ] = "mean",
@@ -72,7 +73,7 @@ def run(
     """
     for path in (output.file, queue):
         common.require_writable(path)
-    judged = common.load_data(data, reading, answer=answer)
+    judged = common.load_judged(data, judgments, reading, answer=answer)
     with render.show_activity(f"combining by {method}"):
         combined = combine(
             judged,

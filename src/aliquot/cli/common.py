@@ -79,6 +79,12 @@ def load_with_judgments(
     return remaining, judged.keep(systems=systems) if excluded else judged
 
 
+def load_judged(data: str, judgments: Sequence[Path] | None, reading: Reading, **options: Any) -> EvalSet:
+    """Load data with the judgments of files apart in place of their own, if there are any."""
+    evalset, judged = load_with_judgments(data, judgments, reading, **options)
+    return evalset if judged is None else replace(evalset, judgments=judged)
+
+
 def _split_options(reading: Reading | None, options: dict[str, Any]) -> tuple[Reading, dict[str, Any]]:
     """Part options into those of `Reading` and further arguments of `load`."""
     own = {name: value for name, value in options.items() if name in Reading.__dataclass_fields__}

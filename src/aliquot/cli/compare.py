@@ -70,6 +70,9 @@ def run(
             metavar="TABLE", help="A table of choices (CSV, TSV, Parquet), or data with scores; '-' is standard input."
         ),
     ],
+    judgments: Annotated[
+        list[Path] | None, options.judgments_option(help="Further tables of choices; may be repeated.")
+    ] = None,
     kind: Annotated[
         str | None,
         typer.Option(
@@ -114,7 +117,7 @@ def run(
     with render.show_activity("comparing"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", MOVED_KIND)  # the note on the spelling says the same
         result = compare(
-            data,
+            [data, *judgments] if judgments else data,
             kind,
             systems=common.split_names(systems) or None,
             columns=column.roles,

@@ -28,6 +28,7 @@ def run(
             "'-' prints .jsonl.",
         ),
     ] = None,
+    judgments: options.OtherJudgmentsOption = None,
     to: Annotated[
         str | None,
         typer.Option("--to", metavar="NAME", help=f"Format, where the ending does not say it: {', '.join(_FORMATS)}."),
@@ -52,7 +53,7 @@ def run(
     if several and out is not None and out.is_dir():
         written = _convert_all(Path(data), out, reading)
     else:
-        evalset = common.load_data(data, reading, sources_only=writer.sources_only)
+        evalset = common.load_judged(data, judgments, reading, sources_only=writer.sources_only)
         save(evalset, out, what=what, pair=pair, to=to)  # type: ignore[arg-type]  # `one_of` checks it
         written = [(out or writer.name, repr(evalset))]
     if json:

@@ -57,6 +57,10 @@ CriterionOption = Annotated[
 ]
 judgments_option = partial(typer.Option, "--judgments", "-j", metavar="FILE")
 """The option of judgment files: every verb that has it takes several."""
+OtherJudgmentsOption = Annotated[
+    list[Path] | None,
+    judgments_option(help="People's judgments, where DATA has none or others; may be repeated."),
+]
 SystemsOption = Annotated[
     str | None, typer.Option("--systems", metavar="A,B", help="Keep only these systems.", rich_help_panel=_READING)
 ]

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 CORE_COLUMNS = ("item", "system", "annotator", "criterion", "value", "seconds")
 """Columns every judgments table has; absent ones are filled with null."""
 
+ANSWER_KEYS = ("item", "draw", "system", "annotator", "criterion", "protocol", "control")
+"""Columns that tell answers apart, where they are present: rows equal in all of them repeat one answer."""
+
 MARKED = "marked"
 """The column with the reason why a judgment does not count; null if it counts."""
 
@@ -195,11 +198,7 @@ def merge_repeats(table: pl.DataFrame) -> MergedRepeats:
     """
     if "error" in table.columns:
         return MergedRepeats(table)
-    keys = [
-        name
-        for name in ("item", "draw", "system", "annotator", "criterion", "protocol", "control")
-        if name in table.columns
-    ]
+    keys = [name for name in ANSWER_KEYS if name in table.columns]
     stamps = [pl.col(name).is_not_null() for name in ("time", "order") if name in table.columns]
     identified = pl.any_horizontal(pl.col("annotator").is_not_null(), *stamps)
     named = pl.col("annotator").is_not_null()

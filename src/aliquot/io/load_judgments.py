@@ -16,8 +16,9 @@ from aliquot.core.judgments import Judgments
 from aliquot.errors import DataError, OptionError, quoted
 from aliquot.io.formats import mqm
 from aliquot.io.formats.table_columns import Absent
-from aliquot.io.formats.table_files import Table, stack_tables
+from aliquot.io.formats.table_files import Table
 from aliquot.io.formats.tables import Wide
+from aliquot.io.judgment_sources import join_judgments, name_sources
 from aliquot.io.load import Format, LoadOptions, list_absent, load_source
 
 JudgmentSource = str | Path | EvalSet | Judgments | Table
@@ -37,8 +38,10 @@ def load_judgments(
 ) -> Judgments:
     r"""Load judgments from one or several files or Polars or pandas tables.
 
-    Rows of several sources stand in the order given; a column that one of them lacks is empty there. A file without
-    single judgments gives its human score (or its only score) as judgments without an annotator.
+    Rows of several sources stand in the order given, with the name of the file in a column `source` (unless they have
+    such a column); a column that one of them lacks is empty there. Rows of named annotators that two sources have count
+    once; a note tells of answers that differ between sources, whose mean counts, and of different scales. A file
+    without single judgments gives its human score (or its only score) as judgments without an annotator.
 
     Args:
         source: what `load` reads, or a table in memory, or a list of these; Judgments and an EvalSet's judgments are
@@ -101,7 +104,7 @@ def _load_judgment_sources(
     for name, error in absent[-1].items():
         if all(name in errors for errors in (*absent, *([] if in_data is None else [in_data]))):
             raise error
-    return parts[0] if len(parts) == 1 else Judgments(stack_tables([part.table for part in parts]))
+    return parts[0] if len(parts) == 1 else join_judgments(parts, name_sources(sources), options.answer)
 
 
 def _load_judgment_source(source: JudgmentSource, options: LoadOptions) -> Judgments:

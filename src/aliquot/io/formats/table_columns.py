@@ -59,6 +59,7 @@ Absent = dict[str, AliquotError]
 """What an option names and a file lacks, with the error to raise if no other file has it."""
 AMBIGUOUS_ROLES = ("metric", "value", "source", "reference", "output")
 """Roles whose names people also give to metrics and systems in wide tables, where their columns hold numbers."""
+_FILE_NAME = r"^[^\n]{1,250}\.(csv|tsv|json|jsonl|ndjson|parquet|xlsx|db|sqlite|zip|eval)(\.gz)?$"
 
 
 def map_columns(
@@ -315,6 +316,17 @@ def holds_numbers(column: pl.Series) -> bool:
         return column.dtype.is_numeric() and column.null_count() < len(column)
     numbers, bad = _cast_numbers(column)
     return not bad.any() and numbers.count() > 0
+
+
+def holds_file_names(column: pl.Series) -> bool:
+    """Return whether texts are names of files, as judgments of several files have them in the column `source`.
+
+    >>> holds_file_names(pl.Series(["a.csv", "new/week2.db", None])), holds_file_names(pl.Series(["A text.", "a.csv"]))
+    (True, False)
+    """
+    if column.dtype != pl.String or column.null_count() == len(column):
+        return False
+    return bool(column.drop_nulls().unique().str.contains(_FILE_NAME).all())
 
 
 def describe_text_columns(columns: pl.DataFrame) -> str:

@@ -36,6 +36,7 @@ from aliquot.io.formats.table_columns import (
     SYNONYMS,
     Absent,
     describe_text_columns,
+    holds_file_names,
     holds_numbers,
     infer_type,
     is_numeric,
@@ -215,6 +216,8 @@ def _assign_roles(table: pl.DataFrame, where: str, options: TableOptions) -> _Ta
         roles = {role: column for role, column in roles.items() if role not in scores}
     else:
         roles = settle_roles(table[present], roles, columns, where)
+    if {"annotator", "source"} <= roles.keys() - columns.keys() and holds_file_names(table[roles["source"]]):
+        del roles["source"]  # of the judgment, not of the item
     fields = table.select(pl.col(theirs).alias(ours) for ours, theirs in roles.items())
     if "item" in roles and roles["item"] == roles.get("source"):
         fields = fields.with_columns(build_item_ids(fields["source"]).alias("item"))
