@@ -37,7 +37,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.io import exports, inspect_files, observability, promptfoo_results, test_lm_eval
+from tests.io import exports, inspect_files, observability, promptfoo_results, test_label_studio_pairs, test_lm_eval
 
 import aliquot
 from aliquot.core.selection import Selection
@@ -438,6 +438,21 @@ def battles(_: Path) -> list[bytes]:
     return [exports.lines(rows).encode(), json.dumps(rows).encode(), table.write_csv().encode()]
 
 
+def side_by_side(folder):  # noqa: ARG001
+    tasks = [test_label_studio_pairs.task(prompt, test_label_studio_pairs.pairwise) for prompt in ("p1", "p2")]
+    flat = {"annotation_id": 3, "annotator": 7, "lead_time": 3.5, "id": 1, "answer1": "x", "answer2": "y", "pw": "left"}
+    return [json.dumps(tasks).encode(), json.dumps([flat | {"model_a": "A", "model_b": "B"}]).encode()]
+
+
+def awkward_tables(folder):  # noqa: ARG001
+    texts = (
+        "Title;;;;;\n;;;;;\nsource;A;A score;B;B score;\nx;y;0,5;y;1;\nz;w;n/a;v;2;\n",
+        "id,question,answer,llm,label,category\n1,Who?,I,A,pass,x\n2,Who?,You,B,fail,x\n",
+        "id,Prompt,LLM,score,who\n1,x,A,3,a\n2,x,B,5,b\n3,y,A,4,a\n4,y,B,2,b\n",
+    )
+    return [text.encode() for text in texts]
+
+
 TARGETS = {
     "items": Target("d.jsonl", saved("d.jsonl", DATA, LIKERT), aliquot.load),
     "items to a description": Target("d.jsonl", saved("d.jsonl", DATA), lambda path: aliquot.load(path).describe()),
@@ -465,6 +480,10 @@ TARGETS = {
     "tool label studio": Target(
         "l.json", exported("label studio", "label studio min", "label studio csv"), read_with_key
     ),
+    "label studio, side by side": Target(
+        "l.json", side_by_side, lambda path: (aliquot.load(path), aliquot.compare(path))
+    ),
+    "tables side by side": Target("t.csv", awkward_tables, lambda path: aliquot.load(path).describe()),
     "tool potato": Target("o.jsonl", exported("potato", "potato 1", "potato csv"), read_with_key),
     "tool others": Target("g.json", exported("prodigy", "argilla", "argilla flat", "argilla 1"), read_with_key),
     "arena": Target("b.jsonl", battles, lambda path: (aliquot.load(path), aliquot.compare(path))),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,11 @@ def _detect_table(columns: list[str]) -> str | None:
 
 def read_table(raw: bytes, path: Path | str) -> pl.DataFrame | None:
     """Return a table of scores, judgments or choices as it is; None for other formats."""
-    readers = {"table": read_frame, "arena": arena.read_table}
+    readers: dict[str, Callable[[bytes, Path | str], pl.DataFrame | None]] = {
+        "table": read_frame,
+        "arena": arena.read_table,
+        "label-studio": annotation_tools.read_choices,
+    }
     reader = readers.get(detect_format(raw, path))
     return None if reader is None else reader(raw, path)
 

@@ -12,10 +12,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import polars as pl
+
+from aliquot.core.columns import frame_from_records
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import FormatError, quoted
 from aliquot.io.files import decode_json, first_character, number_lines
-from aliquot.io.formats import argilla, label_studio, potato, prodigy
+from aliquot.io.formats import arena, argilla, label_studio, potato, prodigy
+from aliquot.io.formats import label_studio_pairs as pairs
 from aliquot.io.formats.answers import REMEDY, Fields, Key, evalset_from_answers, require_object, require_type
 from aliquot.io.formats.mqm import MQMWeights
 from aliquot.io.formats.table_files import read_frame
@@ -26,12 +30,28 @@ _POTATO_COLUMN = re.compile(r"^[^.]+\.[^.]+$|:::")
 
 def read(raw: bytes, path: Path | str, key: Key | None = None, weights: MQMWeights | None = None) -> EvalSet:
     """Read the export of any of these tools."""
+    records = list(_iterate_records(raw, path))
+    battles = _list_battles(records, path)
+    if battles is not None:
+        return arena.from_table(battles, str(path))
     answers = [
-        answer
-        for where, record in _iterate_records(raw, path)
-        for answer in _find_reader(record, where).read_answers(record, where)
+        answer for where, record in records for answer in _find_reader(record, where).read_answers(record, where)
     ]
     return evalset_from_answers(answers, path, key, weights)
+
+
+def read_choices(raw: bytes, path: Path | str) -> pl.DataFrame | None:
+    """Return the choices between two outputs that an export of Label Studio holds; None for others."""
+    return _list_battles(list(_iterate_records(raw, path)), path)
+
+
+def _list_battles(records: list[tuple[str, Fields]], path: Path | str) -> pl.DataFrame | None:
+    if not records or not (label_studio.looks_like(records[0][1]) and pairs.is_side_by_side(records[0][1])):
+        return None
+    battles = [battle for where, record in records for battle in pairs.read_battles(record, where)]
+    if not battles:
+        raise FormatError(f"{path}: it holds no answers; export the file again when annotators have judged something")
+    return frame_from_records(battles)
 
 
 def detect_tool(fields: Mapping[str, Any]) -> str | None:
