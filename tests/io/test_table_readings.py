@@ -228,6 +228,12 @@ def test_outputs_and_scores_of_systems_side_by_side(header: str, writer: Writer,
     assert any("'n/a'" in note and "missing" in note for note in notes)
 
 
+def test_systems_side_by_side_and_nothing_else(tmp_path: Path) -> None:
+    data, _ = read(write_csv(tmp_path, long("A,A score,B,B score", ("x", 1, "y", 2), ("z", 3, "w", 4))))
+    assert data.ids == [0, 1]
+    assert data.scores["score"].tolist() == [[1, 2], [3, 4]]
+
+
 def test_scores_of_systems_side_by_side(tmp_path: Path) -> None:
     data, notes = read(write_csv(tmp_path, long("id,DeepL score,Google score", (1, 3, 4), (2, 4, 5))))
     assert data.systems == ("DeepL", "Google")

@@ -255,7 +255,7 @@ def _unpivot_systems(table: _TableRoles, options: TableOptions) -> _TableRoles:
         warnings.warn(f"{table.where}: {text}", AliquotWarning, 2)
     left_out = [name for name in table.extras.columns if name not in (*outputs.values(), *scores.values())]
     _warn_left_out(quoted(left_out), table)
-    table = table if "item" in table.roles else table.with_field("item", pl.int_range(table.fields.height, eager=True))
+    table = table if "item" in table.roles else table.with_field("item", pl.int_range(table.extras.height, eager=True))
     metrics = list(dict.fromkeys(name for name, _ in scores))
     empty = pl.Series(np.full(table.fields.height, np.nan))
     values = {key: pl.Series(table.parse_numbers(table.extras[column])) for key, column in scores.items()}
