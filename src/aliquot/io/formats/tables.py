@@ -127,7 +127,8 @@ class _TableRoles:
         return self.parse_numbers(self.fields["value"].alias(self.roles["value"]))
 
     def with_field(self, role: str, values: pl.Series) -> _TableRoles:
-        return replace(self, fields=self.fields.with_columns(values.alias(role)), roles={**self.roles, role: role})
+        fields = pl.DataFrame([*self.fields.drop(role, strict=False), values.alias(role)])
+        return replace(self, fields=fields, roles={**self.roles, role: role})
 
 
 def from_table(table: pl.DataFrame, where: str, options: TableOptions | None = None) -> EvalSet:
