@@ -18,7 +18,7 @@ from aliquot.core.score_join import gather_scores, join_scores
 from aliquot.errors import DataError, FormatError, NameUnknownError, OptionError, quoted, unknown_name
 from aliquot.io import download as catalog
 from aliquot.io import hub
-from aliquot.io.files import STDIN, read_bytes, require_readable
+from aliquot.io.files import STDIN, pause_collection, read_bytes, require_readable
 from aliquot.io.format_detection import build_parquet_error, detect_format, is_item_table
 from aliquot.io.formats import (
     annotation_tools,
@@ -207,7 +207,7 @@ def _load_alone(source: str | Path | Table, options: LoadOptions) -> tuple[EvalS
             return arena.from_table(frame, "the table"), "the table"
         return tables.from_table(frame, "the table", options.table), "the table"
     place, pair = _resolve_source(source, options.pair)
-    with _prefix_errors(place):
+    with _prefix_errors(place), pause_collection():
         evalset = _read_source(place, replace(options, pair=pair), key)
         is_pattern = hub.as_hub_path(place) is not None and "*" in evalset.name
         return replace(evalset, name=hub.name_dataset(str(place))) if is_pattern else evalset, place
