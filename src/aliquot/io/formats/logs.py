@@ -9,12 +9,10 @@ and where the tool writes such files `looks_like_table(columns)` by the columns 
 from __future__ import annotations
 
 import csv
-import gc
 import io
 import json
 import zipfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -40,20 +38,7 @@ _MAX_FILES = 10_000
 
 def read(kind: str, files: Sequence[LogFile], path: Path | str) -> EvalSet:
     """Read the log files of one tool as one data set."""
-    with _pause_collector():
-        return build_evalset(READERS[kind].read_samples(files), path)
-
-
-@contextmanager
-def _pause_collector() -> Iterator[None]:
-    """Pause the garbage collector: it would search the millions of objects of a log, which have no cycles."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+    return build_evalset(READERS[kind].read_samples(files), path)
 
 
 def detect_tool(fields: Mapping[str, Any]) -> str | None:
