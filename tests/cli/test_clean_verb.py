@@ -24,7 +24,7 @@ def typed(capsys) -> Type:
         code = run([str(argument) for argument in arguments])
         said = capsys.readouterr()
         if "--json" not in arguments:
-            lines = [line for line in said.out.splitlines() if not line.startswith("aliquot:")]
+            lines = [line for line in said.out.splitlines() if not line.startswith(("aliquot:", "next: "))]
             assert all(cell_len(line) <= 100 for line in lines)
         return code, said.out, said.err
 
@@ -263,11 +263,11 @@ def test_labels_in_a_table(typed, tmp_path):
     code, _, err = typed("combine", tmp_path / "t.csv", "--answer", "verdict")
     assert code == 2
     assert "the judgments are labels ('yes')" in err
-    (tmp_path / "v.csv").write_text("item,system,annotator,value\n0,A,x,yes\n")
+    (tmp_path / "v.csv").write_text("item,system,annotator,value\n0,A,x,fluent\n")
     code, _, err = typed("combine", tmp_path / "v.csv")
     assert code == 2
     assert "--answer COLUMN and --recode" in err
-    code, out, _ = typed("combine", tmp_path / "v.csv", "--answer", "value", "--recode", "yes=1", "--json")
+    code, out, _ = typed("combine", tmp_path / "v.csv", "--answer", "value", "--recode", "fluent=1", "--json")
     assert code == 0
     assert json.loads(out)["systems"][0]["human"] == 1.0
 

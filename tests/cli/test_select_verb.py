@@ -301,7 +301,7 @@ def test_the_signature_is_the_same_on_every_form(chosen, tmp_path):
         (("--budget", "lots"), "write a number of items (200 or 200items), a share (30%)"),
         (("--cost", "price"), "unknown cost 'price'"),
         (("--balance", "domian"), "did you mean 'domain'?"),
-        (("--unit", "page"), "unknown unit 'page'"),
+        (("--unit", "page"), "--unit is 'page'"),
         (("--include", "999"), "unknown item '999'"),
         (("--include", "abc"), "the ids of these data are whole numbers"),
         (("--include", "@nowhere.txt"), "nowhere.txt"),

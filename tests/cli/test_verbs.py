@@ -55,7 +55,7 @@ def aliquot_json(text: str) -> dict[str, Any]:
 
 def fits(text: str, width: int = WIDTH) -> bool:
     """Lines to be copied (commands, signatures) are never broken; all others keep to the width."""
-    return all(len(line) <= width for line in text.splitlines() if not line.startswith(("$ ", "aliquot:")))
+    return all(len(line) <= width for line in text.splitlines() if not line.startswith(("$ ", "aliquot:", "next: ")))
 
 
 # -- the frame -----------------------------------------------------------------------------------------------------

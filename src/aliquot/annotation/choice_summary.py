@@ -43,6 +43,10 @@ class ChoiceSummary(Result):
         columns = (Column("", lambda fact: fact[0], "name"), Column("", lambda fact: fact[1], "text"))
         return (View("choices", facts, columns, intro=(f"choices between outputs, kind {self.kind}",)),)
 
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row: kind, rows, items, annotators."""
+        return pl.DataFrame([{name: getattr(self, name) for name in ("kind", "rows", "items", "annotators")}])
+
     def document(self) -> dict[str, Any]:
         """Return the fields, and the next command as `next`."""
         return self.fields_without("next_words") | {"next": self.next_command}

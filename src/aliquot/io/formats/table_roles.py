@@ -46,6 +46,8 @@ def settle_roles(table: pl.DataFrame, roles: dict[str, str], chosen: Mapping[str
     """
     names = {fold_name(name): name for name in table.columns if name not in roles.values()}
     roles = dict(roles)
+    if "annotator" in roles and fold_name(roles.get("reference", "")) == "expected" and "reference" not in chosen:
+        del roles["reference"]  # of controls: the judgment that is expected
     _settle_question(table, roles, chosen, where)
     _settle_items(table, roles, chosen, where)
     if "answer" in names:
