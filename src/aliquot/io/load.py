@@ -26,6 +26,7 @@ from aliquot.io.formats import (
     arena,
     campaign,
     campaign_database,
+    huggingface,
     items,
     logs,
     mqm,
@@ -329,6 +330,8 @@ def _read_folder(path: Path, options: LoadOptions) -> EvalSet:
         raise FormatError(f"{path}: is a folder where a file is meant; name a file inside it")
     if options.format != "texts" and mtme.looks_like(path):
         return mtme.read(path, options.pair)
+    if options.format is None and (whole := huggingface.find_items(path)) is not None:
+        return _read_source(whole, options, None)
     if text_folder.looks_like(path):
         return text_folder.read(path)
     if (files := _find_log_files(path, options.format)) is not None:

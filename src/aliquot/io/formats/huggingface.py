@@ -50,6 +50,12 @@ class CardOptions:
                     raise OptionError(f"huggingface: {name} is '{code}'; write a code of the Hub, e.g. mit, de", "to")
 
 
+def find_items(folder: Path) -> Path | None:
+    """Return the file of items in a folder that `write` made; None in others."""
+    path = folder / "data" / "items.parquet"
+    return path if path.is_file() else None
+
+
 def write(evalset: EvalSet, path: str | Path, **options: str) -> None:
     """Write a new folder: `data/items.parquet` has everything, `scores` and `judgments` are long tables for viewers."""
     card = CardOptions(**options)
