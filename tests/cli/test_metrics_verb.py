@@ -268,3 +268,19 @@ def test_one_line_for_every_mistake(arguments, message, path, capsys, tmp_path, 
     monkeypatch.chdir(tmp_path)
     assert message in complaint([path, *arguments], capsys)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_names_of_scores_may_hold_commas(tmp_path, capsys):
+    data = aliquot.synthetic(items=40, systems=4, seed=1)
+    renamed = {
+        "exact_match,digits": data.scores["metricA"],
+        "metricB": data.scores["metricB"],
+        "a,b": data.score("human"),
+    }
+    aliquot.save(replace(data, scores=renamed, human="a,b", judgments=None), tmp_path / "d.jsonl")
+    names = ["--human", "a,b", "--metrics", "exact_match,digits,metricB"]
+    assert run(["metrics", str(tmp_path / "d.jsonl"), *names, "--parts", "value", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["metrics"] == ["exact_match,digits", "metricB"]
+    assert document["humans"] == ["a,b"]
+    assert run(["estimate", str(tmp_path / "d.jsonl"), "--human", "a,b", "--metrics", "exact_match,digits"]) == 0

@@ -18,6 +18,7 @@ from aliquot.cli.options import Output, Reading, ResultOutput
 from aliquot.cli.render import show_activity
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
+from aliquot.core.registry import split_known_names
 from aliquot.core.result import Result
 from aliquot.core.view import View
 from aliquot.errors import OptionError, OutputError, unknown_name
@@ -125,7 +126,9 @@ def load_sets(data: Sequence[str], reading: Reading) -> list[EvalSet]:
 def _chosen_systems(evalset: EvalSet, reading: Reading, *, sources_only: bool = False) -> EvalSet:
     systems, excluded = reading.systems, reading.excluded
     if systems is not None:
-        evalset = evalset.keep(systems=_require_systems(split_names(systems), evalset, "--systems"))
+        evalset = evalset.keep(
+            systems=_require_systems(split_known_names(systems, evalset.systems), evalset, "--systems")
+        )
     if excluded is not None:
         evalset = evalset.drop(systems=_require_systems(excluded, evalset, "--read exclude"))
     if not evalset.systems and not (sources_only and systems is None and excluded is None):

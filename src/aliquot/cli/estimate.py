@@ -11,6 +11,7 @@ import typer
 
 from aliquot.cli import common, options, render
 from aliquot.core.evalset import EvalSet
+from aliquot.core.registry import split_known_names
 from aliquot.core.selection import Selection
 from aliquot.errors import LeftOutWarning, OptionError
 from aliquot.estimation.estimate import estimate
@@ -133,7 +134,7 @@ def run(
             target=one_of("target", target, TARGETS),
             draws=draws,
             past=past or (),
-            metrics=common.split_names(metrics) or None,
+            metrics=split_known_names(metrics or "", evalset.scores) or None,
             **shared,
         )
     common.write_figure(plot, lambda: _make_figure(result, picture))

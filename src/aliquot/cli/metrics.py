@@ -10,7 +10,7 @@ import typer
 
 from aliquot.cli import common as shared
 from aliquot.cli import options, render
-from aliquot.core.registry import split_names
+from aliquot.core.registry import split_known_names, split_names
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.formats import tables
 from aliquot.io.writing import resolve_ending, write_bytes
@@ -141,11 +141,12 @@ def run(
     if compute is not None:
         parse_compute(compute)
     sets = shared.load_sets(data, replace(reading, human=None))
+    known = {name for evalset in sets for name in evalset.scores}
     with render.count_progress("computing") as progress, render.show_activity("comparing metrics with people"):
         report = compare_metrics(
             sets,
-            None if reading.human is None else split_names(reading.human),
-            metrics=None if metrics is None else split_names(metrics),
+            None if reading.human is None else split_known_names(reading.human, known),
+            metrics=None if metrics is None else split_known_names(metrics, known),
             parts=part_names,
             trials=trials,
             paired=paired,

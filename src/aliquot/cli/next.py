@@ -12,6 +12,7 @@ import typer
 
 from aliquot.cli import common, options, render
 from aliquot.core.evalset import EvalSet
+from aliquot.core.registry import split_known_names
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.formats import tables
 from aliquot.io.writing import resolve_ending, write_bytes
@@ -121,7 +122,7 @@ def run(
         question=question,
         policy=policy,
         budget=budget,
-        metrics=common.split_names(metrics) or None,
+        metrics=split_known_names(metrics or "", evalset.scores) or None,
         unit=unit,
         protocol_scale=scale,
         cost=cost,

@@ -102,6 +102,23 @@ def split_names(names: str | Iterable[str]) -> list[str]:
     return [name.strip() for name in (names.split(",") if isinstance(names, str) else names) if name.strip()]
 
 
+def split_known_names(names: str | Iterable[str], known: Collection[str]) -> list[str]:
+    """Return the names of a list, or of a text with commas between them; known names may hold commas themselves.
+
+    >>> split_known_names("exact_match,digits, BLEU", ["exact_match,digits", "BLEU"])
+    ['exact_match,digits', 'BLEU']
+    """
+    if not isinstance(names, str):
+        return split_names(names)
+    parts, result = names.split(","), list[str]()
+    while parts:
+        sizes = range(len(parts), 1, -1)
+        size = next((size for size in sizes if ",".join(parts[:size]).strip() in known), 1)
+        result.append(",".join(parts[:size]).strip())
+        del parts[:size]
+    return [name for name in result if name]
+
+
 def split_specs(text: str) -> list[str]:
     """Split at the commas between methods, not at those inside one: key=value belongs to the method before it.
 

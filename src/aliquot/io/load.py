@@ -331,7 +331,7 @@ def _read_folder(path: Path, options: LoadOptions) -> EvalSet:
     if options.format != "texts" and mtme.looks_like(path):
         return mtme.read(path, options.pair)
     if options.format is None and (whole := huggingface.find_items(path)) is not None:
-        return _read_source(whole, options, None)
+        return replace(_read_source(whole, options, None), name=path.name)
     if text_folder.looks_like(path):
         return text_folder.read(path)
     if (files := _find_log_files(path, options.format)) is not None:

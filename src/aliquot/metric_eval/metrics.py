@@ -14,7 +14,7 @@ from aliquot.core.conventions import require_squarable
 from aliquot.core.evalset import EvalSet
 from aliquot.core.memory import limit_draws, require_pair_memory
 from aliquot.core.progress import ProgressLike
-from aliquot.core.registry import split_names
+from aliquot.core.registry import split_known_names, split_names
 from aliquot.core.result import make_signature
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike, as_evalsets
@@ -195,7 +195,7 @@ def metrics(
     humans: list[str | None] = [human] if human is None or isinstance(human, str) else list(dict.fromkeys(human))
     if not humans:
         raise OptionError("no human score is named; name one in `human`, or leave it out")
-    names = metrics if metrics is None else _list_metrics(metrics, sets)
+    names = metrics if metrics is None else _list_scores(metrics, sets)
     tables: dict[str, list[Any]] = {name: [] for name in TABLES}
     notes: list[str] = []
     if compute is not None:
@@ -259,11 +259,9 @@ def metrics(
     )
 
 
-def _list_metrics(metrics: str | Sequence[str], sets: Sequence[EvalSet]) -> list[str]:
-    """Return the names of metrics; a text that is itself a score's name may hold commas."""
-    if isinstance(metrics, str) and any(metrics in evalset.scores for evalset in sets):
-        return [metrics]
-    return split_names(metrics)
+def _list_scores(names: str | Sequence[str], sets: Sequence[EvalSet]) -> list[str]:
+    """Return the names of scores, which may hold commas."""
+    return split_known_names(names, {name for evalset in sets for name in evalset.scores})
 
 
 def _join_texts(texts: str | Sequence[str] | None) -> str | None:
