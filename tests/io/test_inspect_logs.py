@@ -123,7 +123,7 @@ def test_a_member_larger_than_it_says_is_damaged(tmp_path: Path) -> None:
         (log([sample(1), sample(2, epoch="one")]), "sample 2: 'epoch' is 'one'"),
         (log(model=None), "'eval' does not name a model"),
         (log([]), "it holds no samples"),
-        (log() | {"samples": 5}, r"not valid JSON of Inspect \(.*samples"),
+        (log() | {"samples": 5}, r"not as the tool writes it \(.*samples"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::aliquot.errors.AliquotWarning")

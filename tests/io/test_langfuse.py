@@ -201,8 +201,11 @@ def test_programs_scores_are_metrics_and_their_labels_left_out(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"id": "a", "name": "n", "data_type": "NUMERIC", "trace_id": "t"}\n{"id": \n', r"line 2: not a JSON object"),
-        ('[{"id": "a", "name": "n", "data_type": "NUMERIC", "trace_id": "t"}, 7]', r"not valid JSON \(Expected"),
+        ('{"id": "a", "name": "n", "data_type": "NUMERIC", "trace_id": "t"}\n{"id": \n', r"line 2: not valid JSON"),
+        (
+            '[{"id": "a", "name": "n", "data_type": "NUMERIC", "trace_id": "t"}, 7]',
+            r"not as the tool writes it \(Expected",
+        ),
         ("id,name,data_type,trace_id\n1,a,NUMERIC\n", "line 2: 3 fields"),
     ],
 )

@@ -257,7 +257,7 @@ def test_detection() -> None:
         ("out.json", document(results())[:-400], "not valid JSON"),
         ("out.jsonl", lines(results())[:-400], "out.jsonl line 12: not valid JSON"),
         ("out.json", document([]), "no results|no samples"),
-        ("out.json", document(["x"]), r"not as promptfoo writes it.*results\[0\]"),  # type: ignore[list-item]
+        ("out.json", document(["x"]), r"not as the tool writes it.*results\[0\]"),  # type: ignore[list-item]
         ("out.csv", table(results())[:-4], "row 3: 29 cells, but the header has 30"),
     ],
 )

@@ -32,7 +32,7 @@ from aliquot.core.judgments import Judgments
 from aliquot.errors import AliquotWarning, FormatError, closest, quoted
 from aliquot.io.files import first_character
 from aliquot.io.formats.choice_labels import SIDE_OF_LABEL
-from aliquot.io.formats.item_fields import decode_records
+from aliquot.io.formats.records import decode_records
 from aliquot.io.formats.samples import read_text
 from aliquot.io.formats.table_columns import SYNONYMS, parse_ids, parse_names
 from aliquot.io.formats.table_files import read_frame
@@ -117,7 +117,7 @@ def _read_battles(raw: bytes, path: Path | str) -> _Battles:
 
 
 def _read_records(raw: bytes, path: Path | str) -> _Battles:
-    records = decode_records(raw, path)
+    records = decode_records(raw, path, dict[str, Any])
     columns = {name: [record.get(name) for record in records] for name in ordered_union(records)}
     texts = {name: columns.pop(name) for name in _TEXTS if name in columns}
     nested = [name for name, values in columns.items() if any(isinstance(value, (dict, list)) for value in values)]

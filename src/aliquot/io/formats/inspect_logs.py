@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import warnings
 from collections import Counter
@@ -10,12 +9,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from aliquot.errors import AliquotWarning, FormatError, quoted
 from aliquot.io.formats.inspect_scores import Words, get_field, read_scores
+from aliquot.io.formats.records import decode_typed
 from aliquot.io.formats.samples import LogFile, LogSample, read_messages, read_score, read_text
 from aliquot.io.formats.table_files import ZIP_MAGIC
 from aliquot.io.zip_archive import list_members, read_member
@@ -26,7 +26,6 @@ _SAMPLE_NAME = re.compile(r"samples/.+_epoch_\d+(/sample)?\.json")  # with "/sam
 _HUMAN_SOLVERS = {"human_agent", "human_cli"}
 _SCALARS = (str, int, float)
 _REMEDY = "an Inspect log is what `inspect eval` writes; `inspect log convert` repairs older ones"
-_Decoded = TypeVar("_Decoded")
 
 
 class _Sample(msgspec.Struct):
@@ -119,42 +118,26 @@ def read_samples(files: Sequence[LogFile]) -> Iterator[LogSample]:
 def _read_run(file: LogFile) -> _LogRun:
     raw = file.read()
     if not raw.startswith(ZIP_MAGIC):
-        document = _decode(_DOCUMENTS, raw, str(file.path))
-        parts = ((sample, f"{file.path} sample {number}") for number, sample in enumerate(document.samples or [], 1))
-        return _build_run(file.path, document, ((_decode(_SAMPLES, sample, where), where) for sample, where in parts))
+        document = decode_typed(_DOCUMENTS, raw, str(file.path), _REMEDY)
+        places = ((sample, f"{file.path} sample {number}") for number, sample in enumerate(document.samples or [], 1))
+        samples = ((decode_typed(_SAMPLES, sample, where, _REMEDY), where) for sample, where in places)
+        return _build_run(file.path, document, samples)
     members = list_members(raw, file.path)
     header = members.get(HEADER) or members.get(START)
     if header is None:
         raise FormatError(f"{file.path}: has neither {HEADER} nor {START}; {_REMEDY}")
-    document = _decode(_DOCUMENTS, read_member(raw, header, file.path), f"{file.path} {header.filename}")
+    document = decode_typed(_DOCUMENTS, read_member(raw, header, file.path), f"{file.path} {header.filename}", _REMEDY)
     names = [name for name in members if _SAMPLE_NAME.fullmatch(name)]
 
     def read_one(name: str) -> tuple[_Sample, str]:
         where = f"{file.path} {name}"
-        sample = _decode(_SAMPLES, read_member(raw, members[name], file.path), where)
+        sample = decode_typed(_SAMPLES, read_member(raw, members[name], file.path), where, _REMEDY)
         metadata = members.get(name.replace("/sample.json", "/metadata.json"))
         if metadata is not None and metadata.filename != name:
-            sample.metadata = _decode(_OBJECTS, read_member(raw, metadata, file.path), where)
+            sample.metadata = decode_typed(_OBJECTS, read_member(raw, metadata, file.path), where, _REMEDY)
         return sample, where
 
     return _build_run(file.path, document, map(read_one, names), finished=header.filename == HEADER)
-
-
-def _decode(decoder: msgspec.json.Decoder[_Decoded], raw: bytes | msgspec.Raw, where: str) -> _Decoded:
-    """Decode JSON as Inspect writes it: scores that could not be given are NaN."""
-    try:
-        try:
-            return decoder.decode(raw)
-        except msgspec.DecodeError:
-            text = bytes(raw)
-            if b"NaN" not in text and b"Infinity" not in text:
-                raise
-            plain = json.loads(text, parse_constant=lambda _: None)
-            return decoder.decode(msgspec.json.encode(plain))
-    except RecursionError:
-        raise FormatError(f"{where}: nested too deeply to be JSON of aliquot; {_REMEDY}") from None
-    except (msgspec.MsgspecError, ValueError, OverflowError) as error:
-        raise FormatError(f"{where}: not valid JSON of Inspect ({error}); {_REMEDY}") from None
 
 
 def _build_run(

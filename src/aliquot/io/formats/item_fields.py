@@ -6,14 +6,10 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import msgspec
-
 from aliquot.errors import FormatError
-from aliquot.io.files import first_character, number_lines
 
 COLUMN_OF_FIELD: Mapping[str, str] = MappingProxyType(
     {
@@ -74,25 +70,6 @@ def _strip_prefix(name: str, prefix: str) -> str:
 
 
 _NUMBER_REMEDY = "write a plain number, and leave a missing score out or null"
-
-
-def decode_records(raw: bytes, path: Path | str) -> list[dict[str, Any]]:
-    r"""Decode JSON lines or a JSON array of objects; raise FormatError with the line that is not one.
-
-    >>> decode_records(b'{"a": 1}\n{"a": 2}\n', "x.jsonl")
-    [{'a': 1}, {'a': 2}]
-    """
-    try:
-        if first_character(raw) == b"[":
-            return msgspec.json.decode(raw, type=list[dict[str, Any]])
-        return msgspec.json.Decoder(dict[str, Any]).decode_lines(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        for where, line in number_lines(raw, path) if first_character(raw) == b"{" else ():
-            try:
-                msgspec.json.decode(line, type=dict[str, Any])
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as line_error:
-                raise build_line_error(line, where, str(line_error)) from None
-        raise build_line_error(raw, str(path), str(error)) from None
 
 
 def build_line_error(line: bytes, where: str, reason: str) -> FormatError:

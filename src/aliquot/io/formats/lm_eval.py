@@ -6,7 +6,6 @@ metrics count errors.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import warnings
@@ -20,7 +19,8 @@ from typing import Any
 import msgspec
 
 from aliquot.errors import AliquotWarning, FormatError, quoted
-from aliquot.io.files import decode_json, number_lines, read_bytes
+from aliquot.io.files import number_lines, read_bytes
+from aliquot.io.formats.records import decode_typed
 from aliquot.io.formats.samples import Id, LogFile, LogSample, read_messages, read_score
 
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(\.\d+)?)\.jsonl?(\.gz)?")
@@ -34,6 +34,7 @@ _FIELDS = frozenset(
 _LOG_LIKELIHOODS = frozenset({"perplexity"})  # a sample has the logarithm: higher is better there
 _AGGREGATED = _LOG_LIKELIHOODS | {"bypass"}
 _OWN_MEANING = frozenset({"cost", "draw", "position"})  # of an item's columns
+_JSON: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _REMEDY = "run the evaluation again, or remove the damaged line"
 
 
@@ -125,7 +126,7 @@ def _describe_run(path: Path | str) -> _TaskRun:
     task, time = match["task"], match["time"]
     system, summary = folder.resolve().name or name, {}
     for place in sorted(folder.glob(f"*_{time}.json"))[:1]:
-        summary = _decode(read_bytes(place), str(place), "copy it again, or remove it")
+        summary = decode_typed(_JSON, read_bytes(place), str(place), "copy it again, or remove it")
         system = next((text for key in ("model_name", "model_source") if (text := _get(summary, key, str))), system)
     directions = _get(_get(summary, "higher_is_better"), task)
     lower = frozenset(metric for metric, higher in directions.items() if higher is False) - _LOG_LIKELIHOODS
@@ -136,20 +137,6 @@ def _get(fields: object, name: str, kind: type = dict) -> Any:
     """Return a field if it is of a kind, otherwise an empty value of that kind."""
     value = fields.get(name) if isinstance(fields, dict) else None
     return value if isinstance(value, kind) else kind()
-
-
-def _decode(raw: bytes, where: str, remedy: str) -> Any:
-    """Decode JSON as Python writes it: NaN and Infinity become null."""
-    try:
-        return msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass
-    try:
-        value = json.loads(raw, parse_constant=lambda _: None)
-        json.dumps(value, ensure_ascii=False).encode()  # halves of characters
-    except (ValueError, RecursionError):
-        return decode_json(raw, where, remedy)
-    return value
 
 
 def _read_documents(run: _TaskRun, raw: bytes) -> Iterable[_LoggedDocument]:
@@ -176,10 +163,10 @@ def _read_documents(run: _TaskRun, raw: bytes) -> Iterable[_LoggedDocument]:
 
 def _decode_rows(path: Path | str, raw: bytes) -> Iterator[tuple[str, Any]]:
     if raw.lstrip()[:1] == b"[":  # before version 0.4.3
-        rows = _decode(raw, str(path), _REMEDY)
+        rows = decode_typed(_JSON, raw, str(path), _REMEDY)
         yield from ((f"{path} sample {i}", row) for i, row in enumerate(rows if isinstance(rows, list) else [], 1))
     else:
-        yield from ((where, _decode(line, where, _REMEDY)) for where, line in number_lines(raw, path))
+        yield from ((where, decode_typed(_JSON, line, where, _REMEDY)) for where, line in number_lines(raw, path))
 
 
 def _list_metrics(row: Mapping[str, Any]) -> list[tuple[str, object]]:

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from aliquot.errors import FormatError
-from aliquot.io.files import decode_text, number_lines
+from aliquot.io.files import decode_text, first_character, number_lines
+from aliquot.io.formats.records import decode_typed
 from aliquot.io.formats.samples import LogFile, read_score
 
 ERROR = 2
@@ -117,12 +118,12 @@ _LINE = msgspec.json.Decoder(PromptfooResult)
 def read_result_file(file: LogFile) -> ResultFile:
     """Read a file of any layout; raise FormatError where it is damaged."""
     raw = file.read()
-    start = raw[:64].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    start = first_character(raw)
     name = Path(file.path).name
     if start not in (b"{", b"["):
         results = _read_csv(decode_text(raw, file.path), file.path)
     elif start == b"[":
-        results = _decode(_LIST, raw, str(file.path))
+        results = decode_typed(_LIST, raw, str(file.path), _REMEDY)
     else:
         name, results = _read_objects(raw, file.path, name)
     results.sort(key=lambda result: (_read_order(result.test_idx), _read_order(result.prompt_idx)))
@@ -134,22 +135,12 @@ def _read_objects(raw: bytes, path: Path | str, name: str) -> tuple[str, list[Pr
     text = raw.strip()
     first = text.split(b"\n", 1)[0].rstrip()
     if first.endswith(b"}") and len(first) < len(text):
-        return name, [_decode(_LINE, line, where) for where, line in number_lines(raw, path)]
-    document = _decode(_DOCUMENT, text, str(path))
-    if document.results is document.table is document.head is None and b'"gradingResult"' in first:
-        return name, [_decode(_LINE, text, str(path))]
+        return name, [decode_typed(_LINE, line, where, _REMEDY) for where, line in number_lines(raw, path)]
+    document = decode_typed(_DOCUMENT, text, str(path), _REMEDY)
+    has_content = any(part is not None for part in (document.results, document.table, document.head))
+    if not has_content and b'"gradingResult"' in first:
+        return name, [decode_typed(_LINE, text, str(path), _REMEDY)]
     return document.eval_id if isinstance(document.eval_id, str) else name, _list_results(document, path)
-
-
-def _decode(decoder: msgspec.json.Decoder[Any], raw: bytes, where: str) -> Any:
-    try:
-        return decoder.decode(raw)
-    except RecursionError:
-        raise FormatError(f"{where}: nested too deeply for promptfoo's results; {_REMEDY}") from None
-    except msgspec.ValidationError as error:
-        raise FormatError(f"{where}: not as promptfoo writes it ({error}); {_REMEDY}") from None
-    except (msgspec.MsgspecError, UnicodeError) as error:
-        raise FormatError(f"{where}: not valid JSON ({error}); {_REMEDY}") from None
 
 
 def _list_results(document: _PromptfooDocument, path: Path | str) -> list[PromptfooResult]:
@@ -212,7 +203,7 @@ def list_blocks(header: Sequence[str]) -> list[int]:
 
 def _read_csv(text: str, path: Path | str) -> list[PromptfooResult]:
     try:
-        rows = [row for row in csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline="")) if row]
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
     except csv.Error as error:
         raise FormatError(f"{path}: not a CSV table ({error}); {_REMEDY}") from None
     starts = list_blocks(rows[0]) if rows else []

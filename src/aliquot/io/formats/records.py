@@ -7,6 +7,7 @@ of an unexpected type is the reader's to refuse or to leave out.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import warnings
 from collections import Counter
@@ -55,45 +56,63 @@ def read_records(file: LogFile, kind: type[Record]) -> list[Record]:
     if first_character(raw) not in (b"{", b"["):
         return _convert_rows(parse_csv(decode_text(raw, path), path).to_dicts(), kind)
     if any(key in raw for key in _OTHER_KEYS):
-        return _convert_rows(_decode_records(raw, path, dict[str, Any]), kind)
-    return _decode_records(raw, path, kind)
+        return _convert_rows(decode_records(raw, path, dict[str, Any]), kind)
+    return decode_records(raw, path, kind)
 
 
 def _convert_rows(rows: list[dict[str, Any]], kind: type[Record]) -> list[Record]:
     return [msgspec.convert({to_snake_case(name): value for name, value in row.items()}, kind) for row in rows]
 
 
-def _decode_records(raw: bytes, path: Path | str, kind: type[Decoded]) -> list[Decoded]:
-    """Decode JSON lines, an array, or an object that holds an array as `data`."""
-    try:
-        if first_character(raw) == b"[":
-            return msgspec.json.decode(raw, type=list[kind])  # type: ignore[valid-type]
+class _Page(msgspec.Struct):
+    """An answer of an API: its records."""
+
+    data: msgspec.Raw = msgspec.Raw(b"")
+    runs: msgspec.Raw = msgspec.Raw(b"")
+
+
+_PAGE = msgspec.json.Decoder(_Page)
+
+
+def decode_records(raw: bytes, path: Path | str, kind: type[Decoded]) -> list[Decoded]:
+    r"""Decode JSON lines, an array, or an object that holds an array as `data` or `runs`.
+
+    >>> decode_records(b'{"a": 1}\n{"a": 2}\n', "x.jsonl", dict)
+    [{'a': 1}, {'a': 2}]
+    """
+    one = msgspec.json.Decoder(kind)
+    if first_character(raw) == b"{":
         try:
-            records = msgspec.json.Decoder(kind).decode_lines(raw)
+            page = _PAGE.decode(raw)
         except _JSON_ERRORS:
-            return _decode_document(raw, path, kind)
-        return _decode_document(raw, path, kind) if len(records) == 1 else records
-    except _JSON_ERRORS as error:
-        raise FormatError(f"{path}: not valid JSON ({error}); {_REMEDY}") from None
+            try:
+                return one.decode_lines(raw)
+            except _JSON_ERRORS:
+                return [decode_typed(one, line, where, _REMEDY) for where, line in number_lines(raw, path)]
+        inside = bytes(page.data) or bytes(page.runs)
+        if not inside.startswith(b"["):
+            return [decode_typed(one, raw, str(path), _REMEDY)]
+        raw = inside
+    return decode_typed(msgspec.json.Decoder(list[kind]), raw, str(path), _REMEDY)  # type: ignore[valid-type]
 
 
-def _decode_document(raw: bytes, path: Path | str, kind: type[Decoded]) -> list[Decoded]:
-    """Decode one object, which may be an API's page of records, or JSON lines of which one is wrong."""
+def decode_typed(decoder: msgspec.json.Decoder[Decoded], raw: bytes | msgspec.Raw, where: str, remedy: str) -> Decoded:
+    """Decode JSON as Python writes it, where NaN and infinity become null; raise FormatError if it is not valid."""
     try:
-        document = msgspec.json.decode(raw)
-    except _JSON_ERRORS:
-        return [_decode_line(line, where, kind) for where, line in number_lines(raw, path)]
-    if not isinstance(document, dict):
-        raise FormatError(f"{path}: holds no records, but {str(document)[:40]!r}; {_REMEDY}")
-    data = document.get("data", document.get("runs"))
-    return msgspec.convert(data if isinstance(data, list) else [document], list[kind])  # type: ignore[valid-type]
-
-
-def _decode_line(line: bytes, where: str, kind: type[Decoded]) -> Decoded:
-    try:
-        return msgspec.json.decode(line, type=kind)
-    except _JSON_ERRORS as error:
-        raise FormatError(f"{where}: not a JSON object ({error}); {_REMEDY}") from None
+        try:
+            return decoder.decode(raw)
+        except msgspec.DecodeError:
+            text = bytes(raw)
+            if b"NaN" not in text and b"Infinity" not in text:
+                raise
+            plain = json.loads(text, parse_constant=lambda _: None)
+            return decoder.decode(msgspec.json.encode(plain))
+    except RecursionError:
+        raise FormatError(f"{where}: nested too deeply to be JSON of aliquot; {remedy}") from None
+    except msgspec.ValidationError as error:
+        raise FormatError(f"{where}: not as the tool writes it ({error}); {remedy}") from None
+    except (msgspec.MsgspecError, ValueError, OverflowError) as error:
+        raise FormatError(f"{where}: not valid JSON ({error}); {remedy}") from None
 
 
 # -- values --------------------------------------------------------------------------------------------------------

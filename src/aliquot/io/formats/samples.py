@@ -6,7 +6,6 @@ which system a run is, several draws of one prompt, failures, and what people ra
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -21,6 +20,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import AliquotWarning, FormatError, quoted
 from aliquot.io.files import read_bytes
+from aliquot.io.formats.answers import parse_number
 from aliquot.io.formats.tables import add_criterion_scores
 
 Id = int | str
@@ -275,13 +275,7 @@ def read_score(value: object) -> float | None:
     >>> read_score(True), read_score("0.5"), read_score("good"), read_score(float("nan"))
     (1.0, 0.5, None, None)
     """
-    if not isinstance(value, (bool, int, float, str)):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
+    return float(value) if isinstance(value, bool) else parse_number(value)
 
 
 def read_text(content: object) -> str | None:

@@ -26,7 +26,7 @@ from aliquot.core.judgments import Judgments
 from aliquot.errors import FormatError, OptionError, quoted, unknown_name
 from aliquot.io.files import first_character
 from aliquot.io.formats.answers import parse_number, read_spans, require_type
-from aliquot.io.formats.item_fields import decode_records
+from aliquot.io.formats.records import decode_records
 from aliquot.io.formats.samples import read_score
 from aliquot.io.formats.tables import add_criterion_scores
 
@@ -119,7 +119,7 @@ def _drop_region(pair: str) -> str:
 def _read_records(raw: bytes, path: Path | str) -> list[_Record]:
     what = "record" if first_character(raw) == b"[" else "line"
     records = []
-    for number, fields in enumerate(decode_records(raw, path), start=1):
+    for number, fields in enumerate(decode_records(raw, path, dict[str, Any]), start=1):
         where = f"{path} {what} {number}"
         lacking = next((name for name in _FIELDS if name not in fields), None)
         if lacking is not None:
