@@ -100,7 +100,7 @@ def judged(tmp_path: Path, traces: object) -> Path:
     ]
     second = [{"system": "A", "annotator": "bob", "label": "wrong"}, {"system": "B", "annotator": "bob"}]
     rows = [
-        {"i": number, "tgt": {"A": "x", "B": "y"}, "judgments": judgments}
+        {"i": number, "tgt": {"A": "x", "B": "y"}, "scores": {"A": {"human": 3}}, "judgments": judgments}
         | ({} if traces is None else {"trace_ids": traces})
         for number, judgments in enumerate((first, second))
     ]
@@ -109,7 +109,8 @@ def judged(tmp_path: Path, traces: object) -> Path:
     return path
 
 
-def test_judgments_become_human_feedback(store, tmp_path, capsys):
+@pytest.mark.parametrize("reading", [[], ["--read", "lower-is-better=human"]])
+def test_judgments_become_human_feedback(store, tmp_path, capsys, reading):
     mlflow.set_tracking_uri(store.as_uri())
     traces = {}
     for system in "AB":
@@ -118,7 +119,7 @@ def test_judgments_become_human_feedback(store, tmp_path, capsys):
     mlflow.flush_trace_async_logging()
     mlflow.set_tracking_uri(None)
     path = judged(tmp_path, traces)
-    assert run(["convert", str(path), str(store), "--to", "mlflow"]) == 0
+    assert run(["convert", str(path), str(store), "--to", "mlflow", *reading]) == 0
     assert "1 of 4 judgments were not logged: they have neither a value nor a label" in capsys.readouterr().err
     mlflow.set_tracking_uri(store.as_uri())
     logged = {system: mlflow.get_trace(trace).info.assessments for system, trace in traces.items()}

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import uuid
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from aliquot.core.columns import decode_column
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, OptionError
-from aliquot.io.formats.samples import OBSERVATIONS, RATING_ID, TRACES
+from aliquot.io.formats.trace_ids import OBSERVATIONS, RATING_ID, TRACES, Cell, list_answers, read_cell_ids
 from aliquot.io.writing import write_bytes
 from aliquot.validation import one_of
 
-Cell = tuple[int | str, str]
 _LINES = (".jsonl", ".ndjson")
 
 
@@ -33,7 +30,9 @@ def write(evalset: EvalSet, path: str | Path, trace: str = "column") -> None:
         trace: where traces are named: "column" (the item column `trace_ids`), or "item" (the items' own ids).
     """
     is_item = one_of("trace", trace, ("column", "item")) == "item"
-    traces = _read_item_ids(evalset) if is_item else _read_cells(evalset, TRACES)
+    traces = (
+        {(i, s): str(i) for i in evalset.ids for s in evalset.systems} if is_item else read_cell_ids(evalset, TRACES)
+    )
     if not traces:
         raise OptionError(
             f"{evalset.name}: no item has '{TRACES}', the traces that scores are about: read an export of Langfuse, "
@@ -41,29 +40,13 @@ def write(evalset: EvalSet, path: str | Path, trace: str = "column") -> None:
             "`langfuse:trace=item` where the items' ids are those of traces",
             "to",
         )
-    scores = _build_scores(evalset, traces, {} if is_item else _read_cells(evalset, OBSERVATIONS))
+    scores = _build_scores(evalset, traces, {} if is_item else read_cell_ids(evalset, OBSERVATIONS))
     if not scores:
         raise OptionError(f"{evalset.name}: there are no judgments or human scores to write", "to")
     if str(path).removesuffix(".gz").endswith(_LINES):
         write_bytes(path, b"".join(msgspec.json.encode(score) + b"\n" for score in scores))
     else:
         write_bytes(path, msgspec.json.format(msgspec.json.encode(scores), indent=1) + b"\n")
-
-
-def _read_cells(evalset: EvalSet, column: str) -> dict[Cell, str]:
-    """Return the ids that an item column has for the systems."""
-    if column not in evalset.items.columns:
-        return {}
-    cells: dict[Cell, str] = {}
-    for item, by_system in zip(evalset.ids, decode_column(evalset.items[column]), strict=True):
-        if by_system is not None and not isinstance(by_system, dict):
-            raise OptionError(f"{evalset.name}: item {item}: '{column}' is {by_system!r}; write {{system: id}}", "to")
-        cells |= {(item, system): name for system, name in (by_system or {}).items() if isinstance(name, str) and name}
-    return cells
-
-
-def _read_item_ids(evalset: EvalSet) -> dict[Cell, str]:
-    return {(item, system): str(item) for item in evalset.ids for system in evalset.systems}
 
 
 def _build_scores(
@@ -73,7 +56,9 @@ def _build_scores(
     scores: list[dict[str, Any]] = []
     copies: Counter[str] = Counter()
     absent, returned = 0, 0
-    for row in _list_answers(evalset):
+    for row in list_answers(evalset):
+        if row["value"] is None and row.get("label") is None:
+            continue
         cell = (row["item"], row["system"])
         if row.get(RATING_ID) is not None:
             returned += 1
@@ -89,24 +74,6 @@ def _build_scores(
             note = f"{evalset.name}: {count} judgments are not written: {reason}"
             warnings.warn(note, AliquotWarning, stacklevel=3)
     return _set_types(scores)
-
-
-def _list_answers(evalset: EvalSet) -> Iterator[dict[str, Any]]:
-    """Yield the usable judgments, or the cells of the human score, on the scale where they came from."""
-    default = evalset.human or "human"
-    if evalset.judgments is not None:
-        for row in evalset.judgments.answers().iter_rows(named=True):
-            name = row["criterion"] or default
-            is_flipped = {default, f"human_{name}"} & evalset.flipped
-            value = row["value"] if row["value"] is None else -row["value"] if is_flipped else row["value"]
-            if value is not None or row.get("label") is not None:
-                yield row | {"name": name, "value": value}
-    elif evalset.human is not None:
-        sign = -1 if evalset.human in evalset.flipped else 1
-        for item, values in zip(evalset.ids, evalset.human_score().tolist(), strict=True):
-            for system, value in zip(evalset.systems, values, strict=True):
-                if math.isfinite(value):
-                    yield {"item": item, "system": system, "name": default, "value": sign * value}
 
 
 def _build_score(row: Mapping[str, Any], trace: str, observation: str | None, copies: Counter[str]) -> dict[str, Any]:

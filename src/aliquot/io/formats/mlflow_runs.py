@@ -12,11 +12,10 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from aliquot.core.columns import decode_column
 from aliquot.core.evalset import EvalSet
 from aliquot.core.statements import SystemMean
 from aliquot.errors import AliquotWarning, MissingExtraError, OptionError, OutputError, import_extra
-from aliquot.io.formats.samples import TRACES
+from aliquot.io.formats.trace_ids import TRACES, list_answers, read_cell_ids
 
 _SERVER = re.compile(r"(https?):/+")  # a path has one slash of "//"
 _NOT_ALLOWED = re.compile(r"[^\w\-. ]|^\.{0,2}$")  # and "/": in a folder "org" and "org/model" would be one path
@@ -121,9 +120,14 @@ def log_feedback(evalset: EvalSet, path: str | Path | None) -> None:
     """Log each judgment as feedback on the trace of its output, which the item column `trace_ids` names."""
     if evalset.judgments is None:
         raise OptionError(f"{evalset.name}: there are no judgments to log as feedback")
-    traces, absent, empty = _read_traces(evalset), 0, 0
+    if TRACES not in evalset.items.columns:
+        raise OptionError(
+            f"{evalset.name}: there is no item column '{TRACES}'; feedback needs the trace of each output: add "
+            f'a field to each item, e.g. "{TRACES}": {{"{evalset.systems[0]}": "tr-1f0c"}}'
+        )
+    answers, traces, absent, empty = list(list_answers(evalset)), read_cell_ids(evalset, TRACES), 0, 0
     with _open_store(path) as mlflow:
-        for row in evalset.judgments.table.iter_rows(named=True):
+        for row in answers:
             trace = traces.get((row["item"], row["system"]))
             value = row.get("label") if row["value"] is None else row["value"]
             absent += trace is None
@@ -131,7 +135,7 @@ def log_feedback(evalset: EvalSet, path: str | Path | None) -> None:
             if trace is not None and value is not None:
                 mlflow.log_feedback(
                     trace_id=trace,
-                    name=row["criterion"] or evalset.human or "human",
+                    name=row["name"],
                     value=value,
                     source=mlflow.entities.AssessmentSource(
                         source_type="HUMAN", source_id=row["annotator"] or "default"
@@ -140,23 +144,8 @@ def log_feedback(evalset: EvalSet, path: str | Path | None) -> None:
                 )
     for count, reason in ((absent, "their outputs have no trace"), (empty, "they have neither a value nor a label")):
         if count:
-            note = f"{evalset.name}: {count} of {evalset.judgments.table.height} judgments were not logged: {reason}"
+            note = f"{evalset.name}: {count} of {len(answers)} judgments were not logged: {reason}"
             warnings.warn(note, AliquotWarning, stacklevel=2)
-
-
-def _read_traces(evalset: EvalSet) -> dict[tuple[int | str, str], str]:
-    """Return the trace of each output by item and system."""
-    if TRACES not in evalset.items.columns:
-        raise OptionError(
-            f"{evalset.name}: there is no item column '{TRACES}'; feedback needs the trace of each output: add "
-            f'a field to each item, e.g. "{TRACES}": {{"{evalset.systems[0]}": "tr-1f0c"}}'
-        )
-    traces: dict[tuple[int | str, str], str] = {}
-    for item, by_system in zip(evalset.items["id"], decode_column(evalset.items[TRACES]), strict=True):
-        if by_system is not None and not isinstance(by_system, dict):
-            raise OptionError(f"{evalset.name}: item {item}: '{TRACES}' is {by_system!r}, not {{system: trace}}")
-        traces |= {(item, system): trace for system, trace in (by_system or {}).items() if isinstance(trace, str)}
-    return traces
 
 
 # -- the store -----------------------------------------------------------------------------------------------------

@@ -22,12 +22,9 @@ from aliquot.errors import AliquotWarning, FormatError, quoted
 from aliquot.io.files import read_bytes
 from aliquot.io.formats.answers import parse_number
 from aliquot.io.formats.tables import add_criterion_scores
+from aliquot.io.formats.trace_ids import OBSERVATIONS, RATING_ID, TRACES
 
 Id = int | str
-TRACES, OBSERVATIONS = "trace_ids", "observation_ids"
-"""The item columns of what each system's output is called in the tool that logged it: {system: id}."""
-RATING_ID = "rating_id"
-"""The judgment column of what the tool calls a rating, which is therefore not written back to it."""
 _SEVERAL = 3  # names that a note lists
 
 
