@@ -57,10 +57,10 @@ def summarise_choices(path: str | Path) -> ChoiceSummary | None:
     try:
         table = read_source(path, needs_table=True, has_choices=True) if str(path) != "-" else None
         kind = detect_table_kind(table.columns) if isinstance(table, pl.DataFrame) else None
-        if kind is None or kind == "groups" or not isinstance(table, pl.DataFrame):
+        if not isinstance(table, pl.DataFrame) or kind in (None, "groups"):
             return None
         choices = choice_table(table, kind, None, str(path))
-        people = choices.optional_texts("annotator").drop_nulls().n_unique() if kind != "groups" else 0
+        people = choices.optional_texts("annotator").drop_nulls().n_unique()
         items = choices.read_texts("item").n_unique()
     except (AliquotError, OSError):
         return None

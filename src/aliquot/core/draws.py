@@ -130,8 +130,8 @@ def _rename_items(evalset: EvalSet, table: pl.DataFrame, ids: pl.Series) -> pl.D
     if not has_draws(evalset):
         return table
     names = evalset.items.select(pl.col("id").alias("item"), ids.alias("_prompt"), DRAW)
-    joined = table.drop(DRAW, strict=False).join(names, on="item", how="left", maintain_order="left")
-    return joined.with_columns(pl.col("_prompt").alias("item")).drop("_prompt")
+    table = table.drop(DRAW, strict=False).join(names, on="item", how="left", maintain_order="left")
+    return table.with_columns(pl.col("_prompt").alias("item")).drop("_prompt")
 
 
 def _require_passes(evalset: EvalSet, name: str, values: FloatArray, codes: IntArray, rule: DrawRule, how: str) -> None:

@@ -35,8 +35,8 @@ def gather_scores(evalset: EvalSet, other: EvalSet, names: Sequence[str], where:
     rows = _find_positions(other.items["id"].cast(pl.String), evalset.items["id"].cast(pl.String))
     columns = _find_positions(pl.Series(other.systems, dtype=pl.String), pl.Series(evalset.systems, dtype=pl.String))
     counts: IntArray = np.isfinite([other.scores[name] for name in names]).sum(axis=0)
-    known = np.ix_(rows >= 0, columns >= 0)
-    if not counts[known].any():
+    shared = np.ix_(rows >= 0, columns >= 0)
+    if not counts[shared].any():
         raise DataError(_describe_no_match(evalset, other, int(counts.sum()), where))
     unknown_items = [item for item, row in zip(other.ids, rows, strict=True) if row < 0]
     unknown_systems = [name for name, column in zip(other.systems, columns, strict=True) if column < 0]
@@ -55,7 +55,7 @@ def gather_scores(evalset: EvalSet, other: EvalSet, names: Sequence[str], where:
     scores = {}
     for name in names:
         scores[name] = np.full((evalset.n_items, evalset.n_systems), np.nan)
-        scores[name][place] = other.scores[name][known]
+        scores[name][place] = other.scores[name][shared]
     return scores
 
 
@@ -125,6 +125,6 @@ def _describe_no_match(evalset: EvalSet, other: EvalSet, count: int, where: str)
 def _find_positions(keys: pl.Series, names: pl.Series) -> IntArray:
     """Return the position of each key among the names, -1 where it is none of them."""
     index = pl.DataFrame({"key": names, "position": np.arange(len(names), dtype=np.int64)})
-    joined = keys.alias("key").to_frame().join(index, on="key", how="left", maintain_order="left")
-    positions: IntArray = joined["position"].fill_null(-1).to_numpy()
+    matches = keys.alias("key").to_frame().join(index, on="key", how="left", maintain_order="left")
+    positions: IntArray = matches["position"].fill_null(-1).to_numpy()
     return positions

@@ -108,23 +108,23 @@ def _describe_conflicts(
         names[row[_PART]]: next((row[name] for name in columns if row[name] is not None), None)
         for row in first.iter_rows(named=True)
     }
-    told = ", ".join(
+    listed = ", ".join(
         f"{value:g} in {name}" if isinstance(value, float) else f"{value} in {name}" for name, value in values.items()
     )
     count = conflicts.select(keys).unique().height
     what = "answer of one annotator differs" if count == 1 else "answers of one annotator differ"
-    return [f"{count} {what} between files, e.g. {_name_row(first)}: {told}; {rule}"]
+    return [f"{count} {what} between files, e.g. {_name_row(first)}: {listed}; {rule}"]
 
 
 def _describe_scales(parts: Sequence[Judgments], names: Sequence[str]) -> list[str]:
     """Describe two sources whose values seem to be on different scales."""
-    for (small, one), (large, other) in combinations(zip(parts, names, strict=True), 2):
+    for (small, name), (large, other) in combinations(zip(parts, names, strict=True), 2):
         for criterion in [*small.criteria, None]:
             values = [_select_values(part, criterion) for part in (small, large)]
             if min(map(len, values)) == 0:
                 continue
             ends = [(float(v.min()), float(v.max()), float(v.median())) for v in values]  # type: ignore[arg-type]
-            pairs = sorted(zip(ends, (one, other), strict=True), key=lambda pair: max(map(abs, pair[0])))
+            pairs = sorted(zip(ends, (name, other), strict=True), key=lambda pair: max(map(abs, pair[0])))
             (low, high, _), (wide_low, wide_high, middle) = pairs[0][0], pairs[1][0]
             limit = max(abs(low), abs(high))
             if limit > 0 and max(abs(wide_low), abs(wide_high)) >= _OTHER_SCALE * limit and not low <= middle <= high:

@@ -229,9 +229,9 @@ def _add_baselines(measures: Sequence[str]) -> list[str]:
 def _build_replay_sets(sets: Sequence[EvalSet], human: str | None, **options: Any) -> tuple[list[ReplaySet], list[str]]:
     replay_sets: list[ReplaySet] = []
     notes: list[str] = []
-    drawn = [evalset.name for evalset in sets if has_draws(evalset)]
-    if drawn:
-        notes.append(f"{quoted(drawn)}: prompts are replayed, with the means of their draws; texts are not used")
+    with_draws = [evalset.name for evalset in sets if has_draws(evalset)]
+    if with_draws:
+        notes.append(f"{quoted(with_draws)}: prompts are replayed, with the means of their draws; texts are not used")
     for evalset in number_duplicates([combine_draws(each, human=human) if has_draws(each) else each for each in sets]):
         complete, new_notes = keep_complete(_add_fitted_cost(evalset, options.get("cost")), human)
         notes += new_notes

@@ -37,8 +37,8 @@ def pass_all_k(passes: FloatArray, draws: FloatArray, k: int) -> FloatArray:
     """
     at_least("k", k, 1)
     share = np.where(draws >= k, 1.0, np.nan)
-    for taken in range(k):  # a product of ratios: binomial coefficients overflow
-        share = share * np.maximum(passes - taken, 0.0) / np.maximum(draws - taken, 1.0)
+    for i in range(k):  # a product of ratios: binomial coefficients overflow
+        share = share * np.maximum(passes - i, 0.0) / np.maximum(draws - i, 1.0)
     return share
 
 

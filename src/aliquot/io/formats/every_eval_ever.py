@@ -110,7 +110,7 @@ def _describe_result(mean: SystemMean) -> dict[str, Any]:
 def _describe_metric(mean: SystemMean) -> dict[str, Any]:
     low, high = mean.scale or (-math.inf, math.inf)
     is_inside = low <= mean.value <= high  # estimates that use metrics may leave the scale, which the store refuses
-    known = mean.scale is not None and is_inside
+    has_scale = mean.scale is not None and is_inside
     return {
         "metric_id": f"{mean.dataset}.{mean.score}",
         "metric_name": mean.score,
@@ -118,7 +118,7 @@ def _describe_metric(mean: SystemMean) -> dict[str, Any]:
         "score_type": "continuous",
         "min_score": _encode_bound(low if is_inside else -math.inf),
         "max_score": _encode_bound(high if is_inside else math.inf),
-    } | ({} if known else {"additional_details": {"bounds": "unknown"}})
+    } | ({} if has_scale else {"additional_details": {"bounds": "unknown"}})
 
 
 def _encode_bound(value: float) -> float | str:

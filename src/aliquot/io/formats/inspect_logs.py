@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from aliquot.errors import AliquotWarning, FormatError, quoted
-from aliquot.io.formats.inspect_scores import Words, get_field, read_scores
+from aliquot.io.formats.inspect_scores import Words, read_scores
 from aliquot.io.formats.records import decode_typed
-from aliquot.io.formats.samples import LogFile, LogSample, read_messages, read_score, read_text
+from aliquot.io.formats.samples import LogFile, LogSample, get_field, read_messages, read_score, read_text
 from aliquot.io.formats.table_files import ZIP_MAGIC
 from aliquot.io.zip_archive import list_members, read_member
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from aliquot.io.formats.samples import Rating, read_score
+from aliquot.io.formats.samples import Rating, get_field, read_score
 
 Words = dict[str, list[str]]
 """The values of each score that stand for no number."""
@@ -14,13 +14,6 @@ _NUMBERS: Mapping[str, float] = MappingProxyType(
     {"c": 1.0, "i": 0.0, "p": 0.5, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 )
 _UNCHANGED = "UNCHANGED"
-
-
-def get_field(value: object, *keys: str) -> Any:
-    """Return a field of nested objects; None where there is none."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
 
 
 def read_scores(entries: object, words: Words) -> tuple[dict[str, float | None], list[Rating]]:

@@ -18,16 +18,9 @@ from aliquot.io.formats.answers import (
 from aliquot.io.formats.table_columns import map_columns
 
 _LABELS = ("labels", "hypertextlabels", "paragraphlabels")
-_OWN_FIELDS = (
-    "annotator",
-    "annotation_id",
-    "created_at",
-    "updated_at",
-    "lead_time",
-    "was_cancelled",
-    "agreement",
-    "id",
-)
+_TIMES = ("created_at", "updated_at", "lead_time")
+OWN_FIELDS = ("annotator", "annotation_id", *_TIMES, "was_cancelled", "agreement")
+"""Fields of a flat record, beside its id, that are not the task's data."""
 
 
 def looks_like(fields: Mapping[str, Any]) -> bool:
@@ -87,7 +80,7 @@ def _read_flat(record: Fields, where: str) -> Iterator[ToolAnswer]:
     """Read a flat record (JSON-MIN, CSV): answers are lists of objects, numbers also under a usual name."""
     if str(record.get("was_cancelled")).casefold() == "true":
         return
-    data = {name: value for name, value in record.items() if name not in _OWN_FIELDS[:-1]}
+    data = {name: value for name, value in record.items() if name not in OWN_FIELDS}
     structured = {name: value for name, value in data.items() if isinstance(value, (list, dict))}
     named: Fields = {}
     spans: list[Any] = []

@@ -12,21 +12,12 @@ from typing import Any
 from aliquot.errors import FormatError, quoted
 from aliquot.io.formats.answers import Fields, read_user
 from aliquot.io.formats.choice_labels import SIDE_OF_LABEL
+from aliquot.io.formats.label_studio import OWN_FIELDS
 from aliquot.io.formats.table_columns import fold_name, map_columns
 
 _SIDES = (("_a", "_b"), ("a", "b"), ("_1", "_2"), ("1", "2"), ("_left", "_right"))
 _SYSTEMS = ("model", "system", "model_name", "system_name", "llm", "source_model")
 _OUTPUTS = ("answer", "response", "output", "text", "completion", "summary", "translation", "candidate", "option")
-_OWN_FIELDS = (
-    "annotation_id",
-    "annotator",
-    "created_at",
-    "updated_at",
-    "lead_time",
-    "was_cancelled",
-    "agreement",
-    "id",
-)
 _WINNERS = {"a": "model_a", "b": "model_b", "tie": "tie", "both": "tie", "none": "both_bad"}
 
 
@@ -91,9 +82,10 @@ def _list_annotations(record: Mapping[str, Any]) -> Iterator[tuple[str | None, l
     annotations = record.get("annotations")
     if not isinstance(annotations, list):
         if str(record.get("was_cancelled")).casefold() != "true":
-            known = {*(_find_pair(record, _SYSTEMS) or ()), *(_find_pair(record, _OUTPUTS) or ()), *_OWN_FIELDS}
-            known |= set(map_columns(list(record), None, "record").values())
-            yield read_user(record.get("annotator")), [v for name, v in record.items() if name not in known]
+            roles = map_columns(list(record), None, "record").values()
+            data = {*(_find_pair(record, _SYSTEMS) or ()), *(_find_pair(record, _OUTPUTS) or ()), *roles}
+            answers = [value for name, value in record.items() if name not in {*data, *OWN_FIELDS, "id"}]
+            yield read_user(record.get("annotator")), answers
         return
     for annotation in annotations:
         if isinstance(annotation, dict) and not (annotation.get("was_cancelled") or annotation.get("ground_truth")):

@@ -67,10 +67,10 @@ def read_samples(files: Sequence[LogFile]) -> Iterator[LogSample]:
             if unit.scores:
                 levels[name_level(unit)] = None
     levels = levels or {None: None}
-    taken = [unit for unit in units if name_level(unit) in levels and (unit.trace.main is not None or not has_texts)]
-    _warn_scores(taken, lost)
-    systems = _name_systems(taken)
-    for unit, system in zip(taken, systems, strict=True):
+    outputs = [unit for unit in units if name_level(unit) in levels and (unit.trace.main is not None or not has_texts)]
+    _warn_scores(outputs, lost)
+    systems = _name_systems(outputs)
+    for unit, system in zip(outputs, systems, strict=True):
         task = (name_level(unit) or "trace") if len(levels) > 1 else None
         yield _build_sample(unit, system, task)
 
@@ -221,7 +221,7 @@ def _build_rating(score: LangfuseRecord) -> Rating:
         annotator=read_id(score.author_user_id),
         comment=comment or None,
         time=read_id(score.timestamp),
-        id=read_id(score.id),
+        rating_id=read_id(score.id),
     )
 
 

@@ -178,7 +178,7 @@ def _build_rating(entry: LangSmithRecord) -> Rating:
         annotator=next((name for person in people if (name := read_id(person)) is not None), None),
         comment="\n".join(comment for comment in comments if isinstance(comment, str) and comment) or None,
         time=read_id(entry.created_at),
-        id=read_id(entry.id),
+        rating_id=read_id(entry.id),
     )
 
 

@@ -23,7 +23,7 @@ from aliquot.io.formats.promptfoo_files import (
     list_blocks,
     read_result_file,
 )
-from aliquot.io.formats.samples import LogFile, LogSample, Rating, read_score
+from aliquot.io.formats.samples import LogFile, LogSample, Rating, get_field, read_score
 
 _MAX_LABEL = 40  # characters of a prompt's label in a system's name
 _OWN_COLUMNS = ("source", "document", "draw", "domain")
@@ -119,10 +119,8 @@ def _drop_copies(runs: list[ResultFile]) -> list[ResultFile]:
 
 
 def _read_provider(result: PromptfooResult) -> str:
-    provider = result.provider
-    if isinstance(provider, Mapping):
-        provider = provider.get("label") or provider.get("id")
-    return provider if isinstance(provider, str) else ""
+    named = get_field(result.provider, "label") or get_field(result.provider, "id") or result.provider
+    return named if isinstance(named, str) else ""
 
 
 def _read_label(result: PromptfooResult) -> str:
@@ -185,7 +183,7 @@ def _number_prompt(prompts: dict[str, int], key: str, test: int | None) -> int:
 
 def _read_raw_prompt(result: PromptfooResult, inputs: str | None) -> str | None:
     """Return the text that the provider got; for a CSV file, which has none, the label with its variables."""
-    raw = result.prompt.get("raw") if isinstance(result.prompt, Mapping) else None
+    raw = get_field(result.prompt, "raw")
     if isinstance(raw, str):
         return raw if raw != "[prompt stripped]" else inputs
     values = _read_vars(result)
@@ -197,17 +195,14 @@ def _read_raw_prompt(result: PromptfooResult, inputs: str | None) -> str | None:
 
 
 def _build_sample(result: PromptfooResult, system: str, prompt: int) -> LogSample:
-    response = result.response if isinstance(result.response, Mapping) else {}
-    output = response.get("output")
-    failure = None
-    if result.failure_reason == ERROR or (output is None and (result.error or response.get("error"))):
-        failure = str(result.error or response.get("error") or "no reason")
-    tokens = result.token_usage if isinstance(result.token_usage, Mapping) else response.get("tokenUsage")
+    output, error = get_field(result.response, "output"), result.error or get_field(result.response, "error")
+    is_failure = result.failure_reason == ERROR or (output is None and error)
+    tokens = result.token_usage if isinstance(result.token_usage, dict) else get_field(result.response, "tokenUsage")
     seconds = read_score(result.latency_ms)
     usage = {
         "cost": read_score(result.cost),
         "seconds": None if seconds is None else seconds / 1000,
-        "tokens": read_score(tokens.get("total")) if isinstance(tokens, Mapping) else None,
+        "tokens": read_score(get_field(tokens, "total")),
     }
     passed, score = read_score(result.success), read_score(result.score)
     ratings: list[Rating] = []
@@ -223,7 +218,7 @@ def _build_sample(result: PromptfooResult, system: str, prompt: int) -> LogSampl
         scores={"pass": passed, "score": score, **scores},
         usage={name: value for name, value in usage.items() if value is not None},
         ratings=ratings,
-        failure=failure,
+        failure=str(error or "no reason") if is_failure else None,
     )
 
 
@@ -252,13 +247,13 @@ def _read_person(
     grading = decode_object(result.grading_result)
     listed = grading.get("componentResults")
     components = [part for part in listed if isinstance(part, Mapping)] if isinstance(listed, list) else []
-    manual = [part for part in components if _read_assertion(part).get("type") == "human"]
+    manual = [part for part in components if get_field(part, "assertion", "type") == "human"]
     is_manual = str(grading.get("reason")).startswith(MANUAL)
     if not manual and is_manual:
         manual = [grading]  # a score set without a thumb is no component
     if not manual:
         return passed, score, []
-    graded = [part for part in components if _read_assertion(part).get("type") != "human"]
+    graded = [part for part in components if get_field(part, "assertion", "type") != "human"]
     return *_regrade(graded, result.test_case or PromptfooTest()), [_read_rating(part) for part in manual]
 
 
@@ -281,14 +276,9 @@ def _regrade(components: Sequence[Mapping[str, Any]], test: PromptfooTest) -> tu
     if not parts or test.assert_scoring_function is not None:
         return None, None
     scores = [read_score(part.get("score")) or 0.0 for part in parts]
-    weights = [1.0 if (w := read_score(_read_assertion(part).get("weight"))) is None else w for part in parts]
+    weights = [1.0 if (w := read_score(get_field(part, "assertion", "weight"))) is None else w for part in parts]
     total = sum(weights)
     score = sum(s * w for s, w in zip(scores, weights, strict=True)) / total if total > 0 else 0.0
     if isinstance(test.threshold, (int, float)):
         return float(score >= test.threshold), score
     return float(all(part.get("pass") is True for part in parts)), score
-
-
-def _read_assertion(part: Mapping[str, Any]) -> Mapping[str, Any]:
-    assertion = part.get("assertion")
-    return assertion if isinstance(assertion, Mapping) else {}

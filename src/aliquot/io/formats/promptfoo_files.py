@@ -34,42 +34,38 @@ class PromptfooTest(msgspec.Struct, rename="camel"):
     assert_scoring_function: Any = None
 
 
-class PromptfooResult(msgspec.Struct, rename="camel"):
-    """One output as promptfoo writes it; its fields are checked when they are used."""
+class _Outcome(msgspec.Struct, rename="camel"):
+    """The fields that an output has in a list of results and in a table; they are checked when they are used."""
+
+    prompt: Any = None
+    error: Any = None
+    score: Any = None
+    named_scores: Any = None
+    failure_reason: Any = None
+    cost: Any = None
+    latency_ms: Any = None
+    token_usage: Any = None
+    grading_result: msgspec.Raw = _NULL
+
+
+class PromptfooResult(_Outcome, rename="camel"):
+    """One output as promptfoo writes it."""
 
     id: Any = None
     test_idx: Any = None
     prompt_idx: Any = None
     provider: Any = None
-    prompt: Any = None
     vars: Any = None
     response: Any = None
-    error: Any = None
     success: Any = None
-    score: Any = None
-    named_scores: Any = None
-    failure_reason: Any = None
-    cost: Any = None
-    latency_ms: Any = None
-    token_usage: Any = None
-    grading_result: msgspec.Raw = _NULL
     test_case: PromptfooTest | None = None
 
 
-class _TableOutput(msgspec.Struct, rename="camel"):
+class _TableOutput(_Outcome, rename="camel"):
     """One output in a table."""
 
     text: Any = None
-    prompt: Any = None
     passed: Any = msgspec.field(default=None, name="pass")
-    score: Any = None
-    named_scores: Any = None
-    failure_reason: Any = None
-    cost: Any = None
-    latency_ms: Any = None
-    token_usage: Any = None
-    error: Any = None
-    grading_result: msgspec.Raw = _NULL
 
 
 class _TableRow(msgspec.Struct):
@@ -177,20 +173,12 @@ def _read_cell(cell: _TableOutput | None, prompt: Mapping[str, Any]) -> Promptfo
     text = cell.text
     if isinstance(text, str) and isinstance(reason, str):
         text = text.removeprefix(f"{reason}\n---\n")  # older tables put the reason of a failure before the output
-    return PromptfooResult(
-        provider=prompt.get("provider"),
-        prompt={"raw": cell.prompt, "label": prompt.get("label", prompt.get("raw"))},
-        response=None if cell.failure_reason == ERROR else {"output": text},
-        error=text if cell.failure_reason == ERROR and cell.error is None else cell.error,
-        success=cell.passed,
-        score=cell.score,
-        named_scores=cell.named_scores,
-        failure_reason=cell.failure_reason,
-        cost=cell.cost,
-        latency_ms=cell.latency_ms,
-        token_usage=cell.token_usage,
-        grading_result=cell.grading_result,
-    )
+    is_error = cell.failure_reason == ERROR
+    fields = {name: getattr(cell, name) for name in _Outcome.__struct_fields__}
+    fields["prompt"] = {"raw": cell.prompt, "label": prompt.get("label", prompt.get("raw"))}
+    fields["error"] = text if is_error and cell.error is None else cell.error
+    response = None if is_error else {"output": text}
+    return PromptfooResult(provider=prompt.get("provider"), response=response, success=cell.passed, **fields)
 
 
 # -- CSV -----------------------------------------------------------------------------------------------------------

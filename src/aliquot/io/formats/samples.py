@@ -22,7 +22,7 @@ from aliquot.errors import AliquotWarning, FormatError, quoted
 from aliquot.io.files import read_bytes
 from aliquot.io.formats.answers import parse_number
 from aliquot.io.formats.tables import add_criterion_scores
-from aliquot.io.formats.trace_ids import OBSERVATIONS, RATING_ID, TRACES
+from aliquot.io.formats.trace_ids import OBSERVATIONS, TRACES
 
 Id = int | str
 _SEVERAL = 3  # names that a note lists
@@ -42,7 +42,7 @@ class LogFile:
 
 @dataclass(slots=True)
 class Rating:
-    """What a person said of an output: a number, or another answer as `label`; `id` is the one in the tool."""
+    """What a person said of an output: a number, or another answer as `label`; `rating_id` is the id in the tool."""
 
     criterion: str | None = None
     value: float | None = None
@@ -50,7 +50,7 @@ class Rating:
     annotator: str | None = None
     comment: str | None = None
     time: str | None = None
-    id: str | None = None
+    rating_id: str | None = None
 
 
 @dataclass(slots=True)
@@ -140,17 +140,9 @@ def build_evalset(samples: Iterable[LogSample], path: Path | str) -> EvalSet:
 
 
 def _rating_row(rating: Rating, item: Id, system: str) -> dict[str, Any]:
-    row: dict[str, Any] = {"item": item, "system": system}
-    row |= {
-        "annotator": rating.annotator,
-        "criterion": rating.criterion,
-        "value": rating.value,
-        "label": rating.label,
-        "comment": rating.comment,
-        "time": rating.time,
-        RATING_ID: rating.id,
-    }
-    return {name: value for name, value in row.items() if value is not None or name == "value"}
+    answers = {name: getattr(rating, name) for name in Rating.__slots__}
+    present = {name: value for name, value in answers.items() if value is not None or name == "value"}
+    return {"item": item, "system": system, **present}
 
 
 # -- which cell a sample is of -------------------------------------------------------------------------------------
@@ -264,6 +256,13 @@ def _warn_failures(by_item: list[dict[str, LogSample]], path: Path | str) -> Non
 
 
 # -- values --------------------------------------------------------------------------------------------------------
+
+
+def get_field(value: object, *keys: str) -> Any:
+    """Return a field of nested objects; None where there is none."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def read_score(value: object) -> float | None:
