@@ -196,3 +196,59 @@ def test_probabilities_of_prompts(variance: str, ids: tuple[int, ...], expected:
     assert prompts.probability == pytest.approx(expected)
     assert prompts.population == 30
     assert prompts.ids == tuple(f"p{row}" for row in range(len(expected)))
+
+
+def keep_first_draws(data: aliquot.EvalSet) -> aliquot.EvalSet:
+    """Return the set in which only the first draw of each prompt has a score."""
+    first = data.items["draw"].to_numpy()[:, None] == 1
+    return data.with_score("human", np.where(first, data.score("human"), np.nan))
+
+
+def test_single_draws_that_all_pass_do_not_prove_that_others_would() -> None:
+    """A has one draw of each of 30 prompts, all pass; the others have four draws, of which some fail."""
+    data, _ = simulate_draws(3, prompts=30, binary=True)
+    scores = data.score("human").copy()
+    scores[:, 0] = np.where(data.items["draw"] == 1, 1.0, np.nan)
+    result = aliquot.estimate(data.with_score("human", scores), "mean")
+    assert result.covariance[0, 0] >= 32 / 34 * 2 / 34 / 30
+    pair = next(row for row in result.pairs if {row.a, row.b} == {"A", "C"})
+    assert (pair.high - pair.low) / 2 > 2 * np.sqrt(result.covariance[0, 0])
+
+
+def test_metrics_do_not_explain_away_the_noise_of_draws() -> None:
+    """One judged draw of every prompt, and a metric that follows the scores of draws: the noise of draws is unknown."""
+    squares, errors = [], []
+    for seed in range(60):
+        data, truth = simulate_draws(seed, prompts=40, binary=False)
+        data = data.with_score("metric", data.score("human") + 0.1 * data.score("metric"))
+        result = aliquot.estimate(keep_first_draws(data))
+        errors += [result[name].estimate - mean for name, mean in zip(SYSTEMS, truth, strict=True)]
+        squares += [result[name].se ** 2 for name in SYSTEMS]
+    assert np.mean(squares) > 0.9 * np.mean(np.square(errors))
+    assert any("fewer than 10 prompts have a second judged draw" in note for note in result.notes)
+
+
+def test_noise_of_judging_is_not_that_of_draws() -> None:
+    """Two annotators agree on one draw of each prompt, which says nothing of other draws."""
+    data, _ = simulate_draws(2, prompts=50, binary=False)
+    first = keep_first_draws(data)
+    rows = [
+        {"item": item, "system": system, "annotator": annotator, "value": score}
+        for item, scores in zip(first.ids, first.score("human"), strict=True)
+        for system, score in zip(SYSTEMS, scores, strict=True)
+        for annotator in ("x", "y")
+        if np.isfinite(score)
+    ]
+    bare = replace(data, scores={}, human=None)
+    result = aliquot.estimate(bare, "mean", judgments=aliquot.Judgments(pl.DataFrame(rows)))
+    assert result["A"].se > 1.5 / np.sqrt(50)
+
+
+def test_given_is_not_known_from_one_draw_of_every_prompt() -> None:
+    hits = []
+    for seed in range(60):
+        data, _ = simulate_draws(seed, prompts=40, binary=False)
+        result = aliquot.estimate(keep_first_draws(data), "mean", target="given")
+        means = data.score("human").mean(axis=0)
+        hits += [result[name].low <= mean <= result[name].high for name, mean in zip(SYSTEMS, means, strict=True)]
+    assert np.mean(hits) > 0.92

@@ -15,6 +15,7 @@ from aliquot.core.draws import DrawRule, combine_draws, has_draws, parse_draw_ru
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection, Variance
 from aliquot.errors import OptionError
+from aliquot.estimation.scales import find_scale
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, is_negligible, nan_std
 from aliquot.stats.draws import sum_draws
 
@@ -37,6 +38,11 @@ class DrawNoise:
     rest: FloatArray
     judging: FloatArray
     note: str
+
+    @property
+    def is_known(self) -> bool:
+        """Whether enough prompts have two judged draws."""
+        return bool(np.isfinite(self.others).all())
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,7 @@ class DrawTask:
         sums = sum_draws(values, codes)
         freedom = sums.freedom
         # One more degree of freedom stands for the largest noise there can be: few draws that agree prove little.
-        largest = np.nan_to_num(nan_std(values, axis=0)) ** 2
+        largest = _find_largest_noise(values)
         pooled = float(sums.square.sum() + largest.mean()) / float(freedom.sum() + 1.0)
         within = np.where(freedom >= MIN_REPEATED_DRAWS, sums.within, pooled)
         rest = sums.mean_variance(within, finite=True)
@@ -90,6 +96,26 @@ class DrawTask:
         systems = self.selection.systems or [data.systems] * len(self.selection)
         cells = dict(zip(self.selection.ids, map(set, systems), strict=True))
         return np.array([[system in cells.get(item, ()) for system in data.systems] for item in data.ids])
+
+
+def _find_largest_noise(values: FloatArray) -> FloatArray:
+    """Return the variance of single draws over all prompts, by system; no noise within prompts is larger.
+
+    That of pass/fail scores is m(1 - m) with m = (passes + 2) / (draws + 4) (Agresti and Coull 1998), because draws
+    that all pass do not prove that others would. Other equal scores get it on a scale with two ends, but no more than
+    the other systems show.
+    """
+    spread, scale = np.nan_to_num(nan_std(values, axis=0)) ** 2, find_scale(values)
+    varies = spread > 0
+    usual = np.full(len(spread), spread[varies].mean() if varies.any() else 0.0)
+    if scale is not None and np.isfinite(scale.width):
+        count = np.isfinite(values).sum(axis=0)
+        share = (np.nansum((values - scale.low) / scale.width, axis=0) + 2.0) / (count + 4.0)
+        allowed = scale.width**2 * share * (1.0 - share)
+        if scale.binary:
+            return np.asarray(allowed)
+        usual = np.minimum(usual, allowed)
+    return np.where(varies, spread, usual)
 
 
 def plan_draws(data: EvalSet, how: str, human: str | None, selection: Selection | None) -> DrawTask | None:

@@ -146,7 +146,7 @@ class Inference:
         return p
 
 
-def infer_means(sample: Sample, spec: Spec, *, question: tuple[Scale | None, bool] | None = None) -> Inference:
+def infer_means(sample: Sample, spec: Spec, *, question: tuple[Scale | None, BoolArray] | None = None) -> Inference:
     """Fit an estimator and compute its errors.
 
     Systems without spread are blanked here, before degrees of freedom and covariances are taken: an error that was
@@ -158,11 +158,12 @@ def infer_means(sample: Sample, spec: Spec, *, question: tuple[Scale | None, boo
     Args:
         sample: the judged cells.
         spec: the estimator.
-        question: the scale, and whether the mean of all items is exact; by default told from the scores, and yes.
+        question: the scale, and for which systems the mean of all items is exact; by default told from the scores, and
+            all.
     """
     fitted = run_estimator(sample, spec)
     errors = sample.compute_errors(fitted)
-    scale, census_is_exact = (find_scale(sample.scores), True) if question is None else question
+    scale, census_is_exact = (find_scale(sample.scores), np.asarray(True)) if question is None else question
     exact = (sample.counts == sample.population) & census_is_exact
     blank = without_spread(sample) & ~exact
     unseen = np.zeros(len(blank))

@@ -19,7 +19,7 @@ import polars as pl
 from aliquot.annotation.judgment_noise import find_score_judgments
 from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.errors import DataError
-from aliquot.estimation.draws import DrawNoise
+from aliquot.estimation.draws import MIN_REPEATED_DRAWS, DrawNoise
 from aliquot.estimation.inputs import describe_repeats
 from aliquot.estimation.pipeline import Inference
 from aliquot.stats.annotator_effects import crossed_effects
@@ -61,6 +61,11 @@ class JudgingNoise:
     @property
     def unknown_note(self) -> str:
         """Note for unknown noise: why the interval assumes the largest noise, and what to do."""
+        if self.draws is not None:
+            return (
+                f"fewer than {MIN_REPEATED_DRAWS} prompts have a second judged draw: the interval assumes the largest "
+                "noise of draws the data allow; judge two draws of more prompts to narrow it, or set `target=given`"
+            )
         repeats = "fewer than " + str(MIN_REPEATS) if self.annotators else "no"
         reason = (
             "the noise of judging is unknown"
@@ -195,7 +200,7 @@ def target_variance(inference: Inference, target: Target, noise: JudgingNoise, *
     """Compute the covariance that the target adds to that of `given`."""
     sample, n = inference.sample, inference.sample.population
     nothing = np.zeros((len(inference.values),) * 2)
-    if noise.draws is not None and target != "beyond" and np.isfinite(noise.draws.others).all():
+    if noise.draws is not None and (target == "given" or (target == "testset" and noise.draws.is_known)):
         return _draw_variance(inference, target, noise, noise.draws, adjusted=adjusted)
     if target == "given":
         everything = (sample.counts[inference.judged] == n).all()
@@ -209,10 +214,12 @@ def target_variance(inference: Inference, target: Target, noise: JudgingNoise, *
     if target == "beyond":  # the choice of items, noise of judging included
         choice = np.nan_to_num(inference.score_covariance) / n
         return TargetVariance(annotators + choice, _variance_parts(inference, annotators, nothing, choice), about)
-    if np.isfinite(noise.cell):
+    if np.isfinite(noise.cell) and noise.draws is None:
         judging = np.eye(len(nothing)) * noise.cell / n
         return TargetVariance(annotators + judging, _variance_parts(inference, annotators, judging), about)
-    judging = np.nan_to_num(inference.residual_covariance) / n
+    # Metrics do not explain the noise of judging, but they do explain that of draws.
+    largest = inference.residual_covariance if noise.draws is None else inference.score_covariance
+    judging = np.nan_to_num(largest) / n
     return TargetVariance(
         annotators + judging, _variance_parts(inference, annotators, judging), (*about, noise.unknown_note)
     )
@@ -226,18 +233,16 @@ def _draw_variance(
     Scores of draws differ by the draw and by its judging, so that their variance within prompts holds both.
     """
     n, counts = inference.sample.population, np.maximum(inference.sample.counts, 1)
-    is_given = target == "given"
+    is_given, others = target == "given", np.nan_to_num(draws.others)
     annotators = (
         noise.covariance(adjusted=adjusted) if len(noise.shares) and not is_given else 0.0 * inference.covariance
     )
-    added = np.diag(draws.rest if is_given else draws.others) / n
-    judging = (
-        np.minimum(np.nan_to_num(noise.cell) * draws.judging, draws.others) if not is_given else 0.0 * draws.others
-    )
+    added = np.diag(draws.rest if is_given else others) / n
+    judging = np.minimum(np.nan_to_num(noise.cell) * draws.judging, others) if not is_given else 0.0 * others
     chosen = np.diag(inference.covariance)
     # What the draws of the chosen prompts contribute is within the covariance of the estimates.
-    within = np.minimum(draws.others * np.maximum(1.0 / counts - 1.0 / n, 0.0), chosen)
-    is_known, total = np.isfinite(inference.se), draws.others
+    within = np.minimum(others * np.maximum(1.0 / counts - 1.0 / n, 0.0), chosen)
+    is_known, total = np.isfinite(inference.se), others
     share = np.divide(judging, total, out=np.zeros_like(total), where=total > 0)
     noisy = within + np.diag(added)
     sizes = {
