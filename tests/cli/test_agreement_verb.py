@@ -11,6 +11,7 @@ from tests.cli.conftest import Call, caller
 
 from aliquot import EvalSet, agreement, save, synthetic
 from aliquot.annotation.agreement_result import TABLES
+from aliquot.cli import main
 
 
 @pytest.fixture
@@ -236,3 +237,17 @@ def test_choices_between_pairs_of_systems(aliquot: Call, tmp_path: Path) -> None
     pl.DataFrame(rows, schema=["item", "annotator", "system_a", "system_b", "choice"], orient="row").write_csv(path)
     found = json.loads(aliquot(path, "--answer", "choice", "--json").out)
     assert (found["coefficients"][0]["outputs"], found["repeats"]) == (6, [])
+
+
+def test_several_tables_of_judgments_are_one(tmp_path, capsys):
+    data = synthetic(items=30, systems=2, seed=1, judgments_per_output=2, annotators=3)
+    assert data.judgments is not None
+    table = data.judgments.table
+    table.head(70).write_csv(tmp_path / "a.csv")
+    table.tail(50).write_csv(tmp_path / "b.csv")
+    save(data, tmp_path / "all.csv", what="judgments")
+    assert main.run(["agreement", str(tmp_path / "a.csv"), "-j", str(tmp_path / "b.csv"), "--json"]) == 0
+    several = json.loads(capsys.readouterr().out)
+    assert main.run(["agreement", str(tmp_path / "all.csv"), "--json"]) == 0
+    whole = json.loads(capsys.readouterr().out)
+    assert several["coefficients"] == whole["coefficients"]

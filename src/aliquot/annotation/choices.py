@@ -285,8 +285,8 @@ def score_preferences(
     else:
         if judgments.criteria == ["preference"]:
             raise DataError(
-                "these judgments are outcomes of choices and do not say who was compared with whom; give "
-                "the campaign itself, or its choices: aliquot collect export --what choices"
+                "these judgments are outcomes of choices and do not say who was compared with whom; give the table or "
+                "campaign itself, or its choices: aliquot collect export --what choices"
             )
         preferences = _preferences_from_judgments(judgments, systems, criterion, within, margin, cluster)
     digest = data.fingerprint if isinstance(data, EvalSet) else digest_table(data.table)

@@ -68,7 +68,7 @@ def load_with_judgments(
     arguments = _load_arguments(reading) | others
     with show_activity(f"reading {', '.join(map(str, judgments))}"):
         if data is None:
-            apart = ("human", "lower_is_better", "columns", "mqm_weights", "key", "wide")
+            apart = ("human", "lower_is_better", "columns", "mqm_weights", "key", "wide", "answer")
             return None, io_judgments.load_judgments(
                 judgments, **{name: value for name, value in arguments.items() if name in apart}
             )
@@ -81,9 +81,20 @@ def load_with_judgments(
 
 
 def load_judged(data: str, judgments: Sequence[Path] | None, reading: Reading, **options: Any) -> EvalSet:
-    """Load data with the judgments of files apart in place of their own, if there are any."""
+    """Load data with the judgments of files apart in place of their own, if there are any.
+
+    Data that are judgments and nothing else are one of the files.
+    """
     evalset, judged = load_with_judgments(data, judgments, reading, **options)
-    return evalset if judged is None else replace(evalset, judgments=judged)
+    if judged is None:
+        return evalset
+    if evalset.outputs is None and evalset.judgments is not None and "source" not in evalset.items.columns:
+        _, whole = load_with_judgments(None, [Path(data), *(judgments or ())], reading, **options)
+        if whole is not None:
+            answer = options.get("answer")
+            together = io_load.load_source(whole.table, io_load.LoadOptions(judgments=True, answer=answer))
+            return _chosen_systems(together, reading)
+    return replace(evalset, judgments=judged)
 
 
 def _split_options(reading: Reading | None, options: dict[str, Any]) -> tuple[Reading, dict[str, Any]]:
