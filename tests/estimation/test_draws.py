@@ -113,8 +113,7 @@ def test_judging_has_its_part_of_the_noise_within_prompts() -> None:
 def test_single_draws_give_the_numbers_of_items(target: str) -> None:
     data = aliquot.synthetic(items=80, systems=4, seed=3, judgments_per_output=2, annotators=5, document_length=0)
     single = replace(
-        data,
-        items=data.items.with_columns(pl.lit(1).alias("draw"), pl.col("id").cast(pl.String).alias("document")),
+        data, items=data.items.with_columns(pl.lit(1).alias("draw"), pl.col("id").cast(pl.String).alias("document"))
     )
     plain, drawn = (aliquot.estimate(part, target=target) for part in (data, single))  # type: ignore[arg-type]
     for row in plain.systems:

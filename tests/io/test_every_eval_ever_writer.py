@@ -81,12 +81,7 @@ def test_a_record_in_full():
                     "uncertainty": {
                         "num_samples": 40,
                         "standard_error": {"value": 0.1, "method": "aliquot estimate mean"},
-                        "confidence_interval": {
-                            "lower": 0.55,
-                            "upper": 0.95,
-                            "confidence_level": 0.95,
-                            "method": "t",
-                        },
+                        "confidence_interval": {"lower": 0.55, "upper": 0.95, "confidence_level": 0.95, "method": "t"},
                     },
                 },
             }

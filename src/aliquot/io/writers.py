@@ -22,16 +22,7 @@ from aliquot.core.selection import Selection
 from aliquot.core.view import View
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io import result_files, selection_files
-from aliquot.io.formats import (
-    huggingface,
-    inspect_dataset,
-    items,
-    langfuse_scores,
-    mlflow_runs,
-    mtme,
-    parquet,
-    tables,
-)
+from aliquot.io.formats import huggingface, inspect_dataset, items, langfuse_scores, mlflow_runs, mtme, parquet, tables
 from aliquot.io.result_files import ResultContent
 from aliquot.io.writing import resolve_ending
 from aliquot.validation import one_of
@@ -153,12 +144,7 @@ WRITERS: tuple[Writer, ...] = (
 
 
 def choose_writer(
-    kind: Kind,
-    path: str | Path | None,
-    to: str | None = None,
-    *,
-    default: str = "",
-    of: type[Result] | None = None,
+    kind: Kind, path: str | Path | None, to: str | None = None, *, default: str = "", of: type[Result] | None = None
 ) -> Writer:
     """Return the writer of a kind of content by the name `to`, or by the path's ending.
 

@@ -20,12 +20,7 @@ from aliquot.planning.forecast import (
 )
 from aliquot.planning.plan_inputs import PlanData, PlanInputs
 from aliquot.planning.recommendation import Goal, recommend
-from aliquot.planning.repeats import (
-    NoiseVariances,
-    RepeatAdvice,
-    advise_repeats,
-    annotator_noise,
-)
+from aliquot.planning.repeats import NoiseVariances, RepeatAdvice, advise_repeats, annotator_noise
 from aliquot.planning.result import CampaignPlan, PairPlan
 from aliquot.sampling.budgets import Amount, count_items, parse_amount
 from aliquot.simulation.setup import BASELINE, ReplayMethod, add_parity_points, parse_budgets, resolve_method
