@@ -17,6 +17,7 @@ from aliquot import EvalSet
 from aliquot.cli.main import run
 from aliquot.io import hub
 from aliquot.io.formats.samples import LogSample, build_evalset
+from aliquot.io.result_files import encode_json
 
 SHEETS = "filled-in sheets"
 READABLE = [name for name, (reading, _) in ROWS.items() if reading and name != SHEETS]
@@ -132,6 +133,12 @@ def log() -> EvalSet:
         for draw in range(3)
     ]
     return build_evalset(samples, "log.json")
+
+
+def test_unknown_usage_is_no_zero() -> None:
+    samples = [LogSample("A", 1, output="x", usage={"cost": 0.25}), LogSample("B", 1, output="y")]
+    document = json.loads(encode_json(build_evalset(samples, "log.json").describe().to_dict()))
+    assert document["usage"] == {"A": {"cost": 0.25}, "B": {"cost": None}}
 
 
 def test_logs_show_draws_usage_and_who_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

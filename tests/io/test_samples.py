@@ -12,8 +12,10 @@ import pytest
 
 import aliquot
 from aliquot.errors import AliquotWarning, FormatError
+from aliquot.io.formats import logs
 from aliquot.io.formats.logs import decode_leading_fields
 from aliquot.io.formats.samples import LogSample, Rating, build_evalset
+from aliquot.io.load import LoadOptions, load_source
 
 
 def test_one_draw_keeps_the_prompts_ids_and_joins_systems() -> None:
@@ -116,3 +118,10 @@ def test_a_column_named_usage_stays_one(tmp_path: Path, ending: str) -> None:
     assert aliquot.load(tmp_path / f"x.{ending}") == named
     (tmp_path / "y.jsonl").write_text('{"i": 0, "tgt": {"A": "x"}, "usage": {"prompt_tokens": 12}}\n')
     assert "usage" in aliquot.load(tmp_path / "y.jsonl").items.columns
+
+
+@pytest.mark.parametrize("kind", [*logs.READERS, "mtme", "texts"])
+def test_a_folder_without_logs_of_the_format_is_refused(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "a.json").write_text("{}")
+    with pytest.raises(FormatError, match=r"is a folder where a file is meant; name one of 'a\.json'"):
+        load_source(tmp_path, LoadOptions(format=kind))  # type: ignore[arg-type]

@@ -141,12 +141,12 @@ def run(
     if compute is not None:
         parse_compute(compute)
     sets = shared.load_sets(data, replace(reading, human=None))
-    known = {name for evalset in sets for name in evalset.scores}
+    scores = {name for evalset in sets for name in evalset.scores}
     with render.count_progress("computing") as progress, render.show_activity("comparing metrics with people"):
         report = compare_metrics(
             sets,
-            None if reading.human is None else split_known_names(reading.human, known),
-            metrics=None if metrics is None else split_known_names(metrics, known),
+            None if reading.human is None else split_known_names(reading.human, scores),
+            metrics=None if metrics is None else split_known_names(metrics, scores),
             parts=part_names,
             trials=trials,
             paired=paired,

@@ -81,7 +81,7 @@ class NextStep:
 
 @dataclass(frozen=True)
 class UsageSummary:
-    """What the outputs of a system took: name -> sum over the outputs, such as cost, seconds, tokens."""
+    """What the outputs of a system took: name -> sum over the outputs, such as cost, seconds, tokens; NaN: unknown."""
 
     system: str
     totals: dict[str, float]
@@ -196,7 +196,10 @@ def describe(evalset: EvalSet, human: str | None = None) -> Description:
 
 
 def _sum_usage(evalset: EvalSet) -> tuple[UsageSummary, ...]:
-    sums = {name: np.nansum(values, axis=0).tolist() for name, values in evalset.usage.items()}
+    sums = {
+        name: np.where(np.isfinite(values).any(axis=0), np.nansum(values, axis=0), np.nan).tolist()
+        for name, values in evalset.usage.items()
+    }
     rows = (UsageSummary(name, {u: sums[u][i] for u in sums}) for i, name in enumerate(evalset.systems))
     return tuple(rows) if sums else ()
 

@@ -172,7 +172,7 @@ def estimate(
         refuse_missing(missing)
     noise = JudgingNoise(np.nan) if target == "given" or name is None else judging_noise(data, name, selected)
     adjusted = target == "testset" and noise.unbalanced and spec.name != "mean"
-    given = data
+    whole = data
     data, sample, raw, noise = _take_samples(data, human, selection, noise, draws, adjusted=adjusted)
     require_metrics_of_pool(data, sample.evalset, spec)
     if value_range is not None:
@@ -193,9 +193,9 @@ def estimate(
         *([SEVERITY_NOTE.format(count=len(noise.shares))] if adjusted else []),
         *([PUBLISHED_RULE] if rule == "published" else []),
         *direction_notes(inference, name),
-        *missing_notes(given, human, missing, selected=selection is not None),
-        *criteria_note(given, name),
-        *plausibility_notes(given, name),
+        *missing_notes(whole, human, missing, selected=selection is not None),
+        *criteria_note(whole, name),
+        *plausibility_notes(whole, name),
     ]
     compare = partial(rank_systems, test=test, rule=rule, alpha=alpha, adjust=adjust, seed=seed)
     ranking, is_compared = compare(inference), adjusted or spec.name in MODELS
@@ -228,7 +228,7 @@ def estimate(
         | ({} if noise.draws is None else {"unit": "prompts"}),
         signature=make_signature(
             f"estimate:{spec}",
-            given,
+            whole,
             selection=_describe_selection(selection),
             human=human,
             criterion=criterion,

@@ -138,11 +138,12 @@ def load(
             system), an MQM TSV, a table (CSV, TSV, Parquet, .xlsx, JSON lines), SummEval's JSON lines, a campaign of
             `aliquot collect` (its judgments), what Pearmut, Appraise, Label Studio, Potato, Prodigy or Argilla export,
             battles of an arena, the human evaluation of WMT25, samples of lm-evaluation-harness, logs of Inspect,
-            exports of Langfuse and LangSmith; or a descriptor, which is looked up in the data folder ($ALIQUOT_DATA),
-            then in the cache, and downloaded once otherwise; or a file of the Hugging Face Hub
+            results of promptfoo, exports of Langfuse and LangSmith; or a descriptor, which is looked up in the data
+            folder ($ALIQUOT_DATA), then in the cache, and downloaded once otherwise; or a file of the Hugging Face Hub
             (hf://datasets/OWNER/NAME/data/*.parquet); or a Polars or pandas table.
         format: one of items, mtme, mqm, table, summeval, texts, campaign, pearmut, appraise, label-studio, potato,
-            prodigy, argilla, arena, wmt25, lm-eval, inspect, langfuse, langsmith; told by content when not given.
+            prodigy, argilla, arena, wmt25, lm-eval, inspect, langfuse, langsmith, promptfoo; by default the
+            content decides.
         human: the score that people gave; by default `human`, or the only score named like one.
         lower_is_better: scores or criteria to flip, with the judgments they come from, so that higher is better for
             all; remembered in `flipped`.
@@ -354,8 +355,7 @@ def _find_log_files(folder: Path, kind: str | None) -> tuple[str, list[LogFile]]
             continue
         if tool in logs.READERS:
             by_tool.setdefault(tool, []).append(LogFile(path))
-    if kind is not None:
-        by_tool = {kind: by_tool.get(kind, [])}
+    by_tool = {tool: files for tool, files in by_tool.items() if kind in (None, tool)}
     if len(by_tool) > 1:
         counts = ", ".join(f"{tool} {len(files)}" for tool, files in by_tool.items())
         raise FormatError(

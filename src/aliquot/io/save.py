@@ -23,7 +23,8 @@ def save(
     A path without ending becomes an mt-metrics-eval folder; standard output ("-") gets item JSON lines, or the table of
     judgments. `what` chooses the long table: scores (the default) or judgments. `to` names the format whatever the
     ending: jsonl, parquet, csv, tsv, wmt, huggingface (a folder with a dataset card), inspect (a dataset of Inspect),
-    or mlflow (judgments as feedback on traces; it needs no path). A Polars or pandas table is read as `load` reads it.
+    langfuse (judgments as scores of traces), or mlflow (judgments as feedback on traces; it needs no path). A Polars or
+    pandas table is read as `load` reads it.
     """
     evalset = evalset if isinstance(evalset, EvalSet) else load(evalset)
     writer = choose_writer("data", path, to, default=".csv" if what == "judgments" else ".jsonl")
