@@ -1,4 +1,4 @@
-"""Several draws (outputs of one system for one prompt): a prompt's score, its noise, and components of variance.
+"""Several draws (outputs of one system for one prompt): a prompt's score and its noise.
 
 pass@k is the probability that at least one of k draws passes, pass^k that all of them do. Both are estimated without
 bias from n draws of which c pass, for n >= k (Chen et al. 2021).
@@ -104,11 +104,6 @@ class DrawSums:
         return np.where(freedom > 0, self.square.sum(axis=0) / np.maximum(freedom, 1.0), np.nan)
 
     @property
-    def between(self) -> FloatArray:
-        """Variance of prompts about their mean, without that of their draws, by system; at least 0."""
-        return np.maximum(_column_variance(self.mean) - self.within * self.inverse_count, 0.0)
-
-    @property
     def inverse_count(self) -> FloatArray:
         """Mean of 1 / draws over the scored prompts, by system."""
         has_score = self.count > 0
@@ -145,12 +140,3 @@ def sum_draws(values: FloatArray, prompt: IntArray) -> DrawSums:
     mean = np.where(count > 0, total / np.maximum(count, 1.0), np.nan)
     np.add.at(square, prompt, np.where(present, values - mean[prompt], 0.0) ** 2)
     return DrawSums(count, mean, square, listed)
-
-
-def _column_variance(values: FloatArray) -> FloatArray:
-    """Return the sample variance of each column, ignoring NaN; NaN for fewer than two values."""
-    present = np.isfinite(values)
-    n = present.sum(axis=0)
-    mean = np.where(present, values, 0.0).sum(axis=0) / np.maximum(n, 1)
-    square = np.where(present, values - mean, 0.0) ** 2
-    return np.where(n > 1, square.sum(axis=0) / np.maximum(n - 1, 1), np.nan)

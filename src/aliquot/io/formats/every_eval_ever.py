@@ -93,9 +93,9 @@ def _make_portable(name: str) -> str:
 
 
 def _describe_model(system: str, developer: str | None) -> dict[str, Any]:
-    named = {} if developer is None else {"developer": developer}
+    fields = {} if developer is None else {"developer": developer}
     details = {"deployment_type": _UNKNOWN, "model_availability": _UNKNOWN}
-    return {"name": system, "id": system, **named, "additional_details": details}
+    return {"name": system, "id": system, **fields, "additional_details": details}
 
 
 def _describe_result(mean: SystemMean) -> dict[str, Any]:

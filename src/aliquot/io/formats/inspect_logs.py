@@ -129,7 +129,7 @@ def _read_run(file: LogFile) -> _LogRun:
     document = decode_typed(_DOCUMENTS, read_member(raw, header, file.path), f"{file.path} {header.filename}", _REMEDY)
     names = [name for name in members if _SAMPLE_NAME.fullmatch(name)]
 
-    def read_one(name: str) -> tuple[_Sample, str]:
+    def read_sample(name: str) -> tuple[_Sample, str]:
         where = f"{file.path} {name}"
         sample = decode_typed(_SAMPLES, read_member(raw, members[name], file.path), where, _REMEDY)
         metadata = members.get(name.replace("/sample.json", "/metadata.json"))
@@ -137,7 +137,7 @@ def _read_run(file: LogFile) -> _LogRun:
             sample.metadata = decode_typed(_OBJECTS, read_member(raw, metadata, file.path), where, _REMEDY)
         return sample, where
 
-    return _build_run(file.path, document, map(read_one, names), finished=header.filename == HEADER)
+    return _build_run(file.path, document, map(read_sample, names), finished=header.filename == HEADER)
 
 
 def _build_run(

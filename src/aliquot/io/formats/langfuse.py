@@ -87,9 +87,9 @@ def _name_systems(units: Sequence[TraceOutput]) -> list[str]:
         prompts.setdefault((level, model), set()).add(prompt)
     names = []
     for unit, level, (model, prompt) in zip(units, levels, models, strict=True):
-        named = f"{model or ''} {prompt}".strip() if len(prompts[level, model]) > 1 else model
+        label = f"{model or ''} {prompt}".strip() if len(prompts[level, model]) > 1 else model
         names.append(
-            _find_experiment(unit) or named or _find_name(list_entries(unit), "trace_name", "name") or "system"
+            _find_experiment(unit) or label or _find_name(list_entries(unit), "trace_name", "name") or "system"
         )
     return names
 
@@ -229,11 +229,8 @@ def _warn_scores(units: Sequence[TraceOutput], lost: Sequence[LangfuseRecord]) -
     """Warn of scores that are not read, or not as people's."""
     read = [score for unit in units for score in unit.scores if not _is_human(score)]
     labels = [score.name for score in read if _read_value(score) is None]
-    written = [score.name for score in read if score.source == "API" and _read_value(score) is not None]
-    if lost:
-        what = f"Langfuse: {len(lost)} of {len(lost) + sum(len(unit.scores) for unit in units)} scores are left out"
-        warn_names(what, [score.name for score in lost], "their trace or observation is not in the export")
-    if labels:
-        warn_names(f"Langfuse: {len(labels)} scores of programs are left out", labels, "they are labels, not numbers")
-    if written:
-        warn_names(f"Langfuse: {len(written)} scores with the source API", written, API_REMEDY)
+    by_api = [score.name for score in read if score.source == "API" and _read_value(score) is not None]
+    what = f"Langfuse: {len(lost)} of {len(lost) + sum(len(unit.scores) for unit in units)} scores are left out"
+    warn_names(what, [score.name for score in lost], "their trace or observation is not in the export")
+    warn_names(f"Langfuse: {len(labels)} scores of programs are left out", labels, "they are labels, not numbers")
+    warn_names(f"Langfuse: {len(by_api)} scores with the source API", by_api, API_REMEDY)

@@ -110,7 +110,7 @@ def _build_sample(
 ) -> LogSample:
     session, example = read_id(run.session_id), read_id(run.reference_example_id)
     project, reference = others.get(session or ""), others.get(example or "")
-    named = (read_id(run.session_name), read_id(project.name) if project else None, session)
+    names = (read_id(run.session_name), read_id(project.name) if project else None, session)
     scores = _read_stats(run.feedback_stats, {str(entry.key) for entry in feedback})
     for entry in sorted(feedback, key=_time):
         value = read_score(entry.score)
@@ -118,7 +118,7 @@ def _build_sample(
             scores[str(entry.key)] = value
     inputs = run.inputs if run.inputs not in (None, "") or reference is None else reference.inputs
     return LogSample(
-        next((text for text in named if text is not None), "system"),
+        next((text for text in names if text is not None), "system"),
         example or (name if inputs in (None, "") else name_input(inputs)),
         source=read_payload(inputs),
         output=read_payload(run.outputs, is_reply=True),
@@ -187,11 +187,8 @@ def _warn_feedback(by_run: Mapping[str, list[LangSmithRecord]], roots: Mapping[s
     lost = [entry.key for run, entries in by_run.items() if run not in roots for entry in entries]
     read = [entry for run, entries in by_run.items() if run in roots for entry in entries if not _is_human(entry)]
     labels = [entry.key for entry in read if read_score(entry.score) is None]
-    written = [entry.key for entry in read if _find_source(entry) == "api" and read_score(entry.score) is not None]
-    if lost:
-        what = f"LangSmith: {len(lost)} of {sum(map(len, by_run.values()))} feedback are left out"
-        warn_names(what, lost, "their run is a part of another run, or not in the export")
-    if labels:
-        warn_names(f"LangSmith: {len(labels)} feedback of programs are left out", labels, "they have no score")
-    if written:
-        warn_names(f"LangSmith: {len(written)} feedback with the source api", written, API_REMEDY)
+    by_api = [entry.key for entry in read if _find_source(entry) == "api" and read_score(entry.score) is not None]
+    what = f"LangSmith: {len(lost)} of {sum(map(len, by_run.values()))} feedback are left out"
+    warn_names(what, lost, "their run is a part of another run, or not in the export")
+    warn_names(f"LangSmith: {len(labels)} feedback of programs are left out", labels, "they have no score")
+    warn_names(f"LangSmith: {len(by_api)} feedback with the source api", by_api, API_REMEDY)

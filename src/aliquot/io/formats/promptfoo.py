@@ -119,8 +119,8 @@ def _drop_copies(runs: list[ResultFile]) -> list[ResultFile]:
 
 
 def _read_provider(result: PromptfooResult) -> str:
-    named = get_field(result.provider, "label") or get_field(result.provider, "id") or result.provider
-    return named if isinstance(named, str) else ""
+    name = get_field(result.provider, "label") or get_field(result.provider, "id") or result.provider
+    return name if isinstance(name, str) else ""
 
 
 def _read_label(result: PromptfooResult) -> str:
@@ -209,8 +209,8 @@ def _build_sample(result: PromptfooResult, system: str, prompt: int) -> LogSampl
     grading = bytes(result.grading_result)
     if b'"human"' in grading or b"Manual result" in grading:
         passed, score, ratings = _read_person(result, passed, score)
-    named = result.named_scores if isinstance(result.named_scores, Mapping) else {}
-    scores = {_name_score(str(name)): read_score(value) for name, value in named.items()}
+    own = result.named_scores if isinstance(result.named_scores, dict) else {}
+    scores = {_name_score(str(name)): read_score(value) for name, value in own.items()}
     return LogSample(
         system,
         prompt,

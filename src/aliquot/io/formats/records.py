@@ -80,18 +80,18 @@ def decode_records(raw: bytes, path: Path | str, kind: type[Decoded]) -> list[De
     >>> decode_records(b'{"a": 1}\n{"a": 2}\n', "x.jsonl", dict)
     [{'a': 1}, {'a': 2}]
     """
-    one = msgspec.json.Decoder(kind)
+    decoder = msgspec.json.Decoder(kind)
     if first_character(raw) == b"{":
         try:
             page = _PAGE.decode(raw)
         except _JSON_ERRORS:
             try:
-                return one.decode_lines(raw)
+                return decoder.decode_lines(raw)
             except _JSON_ERRORS:
-                return [decode_typed(one, line, where, _REMEDY) for where, line in number_lines(raw, path)]
+                return [decode_typed(decoder, line, where, _REMEDY) for where, line in number_lines(raw, path)]
         inside = bytes(page.data) or bytes(page.runs)
         if not inside.startswith(b"["):
-            return [decode_typed(one, raw, str(path), _REMEDY)]
+            return [decode_typed(decoder, raw, str(path), _REMEDY)]
         raw = inside
     return decode_typed(msgspec.json.Decoder(list[kind]), raw, str(path), _REMEDY)  # type: ignore[valid-type]
 
@@ -285,7 +285,7 @@ def _read_message(message: object) -> dict[str, Any] | None:
 
 
 def warn_names(what: str, names: Iterable[object], why: str) -> None:
-    """Warn of scores by the most frequent names among them."""
-    counts = Counter(map(str, names))
-    listed = quoted([name for name, _ in counts.most_common()], _SEVERAL)
-    warnings.warn(f"{what} ({listed}): {why}", AliquotWarning, 3)
+    """Warn of scores, if there are any, by the most frequent names among them."""
+    if counts := Counter(map(str, names)):
+        listed = quoted([name for name, _ in counts.most_common()], _SEVERAL)
+        warnings.warn(f"{what} ({listed}): {why}", AliquotWarning, 3)
