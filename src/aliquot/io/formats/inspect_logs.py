@@ -9,14 +9,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from aliquot.errors import AliquotWarning, FormatError, quoted
-from aliquot.io.formats.inspect_scores import Words, read_scores
 from aliquot.io.formats.records import decode_typed
-from aliquot.io.formats.samples import LogFile, LogSample, get_field, read_messages, read_score, read_text
+from aliquot.io.formats.samples import LogFile, LogSample, Rating, get_field, read_messages, read_score, read_text
 from aliquot.io.formats.table_files import ZIP_MAGIC
 from aliquot.io.zip_archive import list_members, read_member
 
@@ -26,6 +26,13 @@ _SAMPLE_NAME = re.compile(r"samples/.+_epoch_\d+(/sample)?\.json")  # with "/sam
 _HUMAN_SOLVERS = {"human_agent", "human_cli"}
 _SCALARS = (str, int, float)
 _REMEDY = "an Inspect log is what `inspect eval` writes; `inspect log convert` repairs older ones"
+
+_Words = dict[str, list[str]]
+"""The values of each score that stand for no number."""
+_NUMBERS: Mapping[str, float] = MappingProxyType(
+    {"c": 1.0, "i": 0.0, "p": 0.5, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+)
+_UNCHANGED = "UNCHANGED"
 
 
 class _Sample(msgspec.Struct):
@@ -79,7 +86,7 @@ class _LogRun:
     system: str
     samples: list[LogSample] = field(default_factory=list)
     limits: Counter[str] = field(default_factory=Counter)
-    words: Words = field(default_factory=dict)
+    words: _Words = field(default_factory=dict)
 
     @property
     def task(self) -> str | None:
@@ -167,7 +174,7 @@ def _build_sample(sample: _Sample, run: _LogRun, where: str) -> LogSample:
         raise FormatError(f"{where}: 'epoch' is {sample.epoch!r}, not a whole number; {_REMEDY}")
     if sample.limit is not None:
         run.limits[str(get_field(sample.limit, "type"))] += 1
-    scores, ratings = read_scores(sample.scores, run.words)
+    scores, ratings = _read_scores(sample.scores, run.words)
     metadata = sample.metadata if isinstance(sample.metadata, dict) else {}
     columns: dict[str, Any] = {name: value for name, value in metadata.items() if isinstance(value, _SCALARS)}
     if isinstance(sample.choices, list):
@@ -218,6 +225,65 @@ def _read_usage(sample: _Sample, spec: Mapping[str, Any]) -> dict[str, float | N
         if amounts:
             usage[name] = sum(amounts)
     return usage
+
+
+# -- scores --------------------------------------------------------------------------------------------------------
+
+
+def _read_scores(entries: object, words: _Words) -> tuple[dict[str, float | None], list[Rating]]:
+    """Return what graders gave, and what people gave who edited scores; words without a number are added to `words`."""
+    scores: dict[str, float | None] = {}
+    ratings: list[Rating] = []
+    for name, entry in entries.items() if isinstance(entries, dict) else ():
+        if not isinstance(entry, dict):
+            continue
+        history = entry.get("history")
+        value = entry.get("value")
+        if history and isinstance(history, list):
+            edits = [edit for edit in history if isinstance(edit, dict) and edit.get("value") not in (None, _UNCHANGED)]
+            ratings += _read_edits(name, edits, words)
+            own = [edit["value"] for edit in edits if not isinstance(edit.get("provenance"), dict)]
+            if edits and not own:
+                continue  # a person added it
+            if len(own) < len(edits):
+                value = own[-1]
+        scores.update(_read_value(name, value, words))
+    return scores, ratings
+
+
+def _read_edits(name: str, edits: Sequence[Mapping[str, Any]], words: _Words) -> Iterator[Rating]:
+    """Yield the last value that each author gave a score."""
+    by_author = {str(get_field(edit, "provenance", "author")): edit for edit in edits if get_field(edit, "provenance")}
+    for author, edit in by_author.items():
+        comment = get_field(edit, "provenance", "reason")
+        time = get_field(edit, "provenance", "timestamp")
+        for criterion, value in _read_value(name, edit["value"], words).items():
+            if value is not None:
+                yield Rating(
+                    criterion,
+                    value,
+                    annotator=author,
+                    comment=comment if isinstance(comment, str) else None,
+                    time=time if isinstance(time, str) else None,
+                )
+
+
+def _read_value(name: str, value: object, words: _Words) -> dict[str, float | None]:
+    """Return a value as numbers: C, I, P, N are 1, 0, 0.5, 0; an object or a list has a score for each part."""
+    if isinstance(value, dict):
+        return {f"{name}.{key}": _read_number(f"{name}.{key}", part, words) for key, part in value.items()}
+    if isinstance(value, list):
+        return {f"{name}.{place}": _read_number(f"{name}.{place}", part, words) for place, part in enumerate(value)}
+    return {name: _read_number(name, value, words)}
+
+
+def _read_number(name: str, value: object, words: _Words) -> float | None:
+    if isinstance(value, str) and (word := _NUMBERS.get(value.lower())) is not None:
+        return word
+    number = read_score(value)
+    if number is None and isinstance(value, str):
+        words.setdefault(name, []).append(value)
+    return number
 
 
 # -- several logs --------------------------------------------------------------------------------------------------
