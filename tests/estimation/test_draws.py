@@ -251,3 +251,42 @@ def test_given_is_not_known_from_one_draw_of_every_prompt() -> None:
         means = data.score("human").mean(axis=0)
         hits += [result[name].low <= mean <= result[name].high for name, mean in zip(SYSTEMS, means, strict=True)]
     assert np.mean(hits) > 0.92
+
+
+def test_included_draws_are_in_a_selection_of_one_draw_of_each_prompt() -> None:
+    """Both included draws of p0 and one of p4 are judged for certain; p0 and p4 stand for themselves."""
+    data, _ = simulate_draws(5, prompts=30, draws=4, binary=False)
+    for seed in range(5):
+        chosen = aliquot.select(data, "segments", budget=13, unit="draw", include=[1, 2, 17], seed=seed)
+        assert chosen.ids[:3] == (1, 2, 17)
+        prompts = select_prompts(chosen, data)
+        assert len(prompts) == 12
+        assert prompts.probability is not None
+        assert prompts.probability[:2] == pytest.approx([1, 1])
+        assert prompts.probability[2:] == pytest.approx(np.full(10, 10 / 28))
+
+
+def test_prompts_with_excluded_draws_keep_their_probability() -> None:
+    """Of half of the prompts, three of four draws are excluded, as those that were judged before."""
+    data, _ = simulate_draws(5, prompts=30, draws=4, binary=False)
+    before = [item for item in range(60) if item % 4]
+    chosen = aliquot.select(data, "segments", budget=10, unit="draw", exclude_items=before, seed=1)
+    assert select_prompts(chosen, data).probability == pytest.approx(np.full(10, 1 / 3))
+
+
+def test_segments_with_one_draw_each_are_no_draws_of_their_document() -> None:
+    data, _ = simulate_draws(3, prompts=20, binary=False)
+    plain = aliquot.estimate(replace(data, items=data.items.drop("draw")))
+    for number in (1, None):
+        numbered = replace(data, items=data.items.with_columns(pl.lit(number, dtype=pl.Int64).alias("draw")))
+        result = aliquot.estimate(numbered)
+        assert result.population == 80
+        assert result["A"].se == pytest.approx(plain["A"].se, abs=1e-12)
+
+
+def test_equal_numbers_of_draws_are_told() -> None:
+    """Documents of two segments with two draws each are not prompts."""
+    data, _ = simulate_draws(3, prompts=20, binary=False)
+    items = data.items.with_columns((pl.col("draw") + 1) // 2)
+    notes = aliquot.estimate(replace(data, items=items)).notes
+    assert any("40 items have the number of another draw of their prompt" in note for note in notes)

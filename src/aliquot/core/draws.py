@@ -62,9 +62,22 @@ def parse_draw_rule(how: str) -> DrawRule:
 
 
 def has_draws(evalset: EvalSet) -> bool:
-    """Return whether some prompt has several draws: a column `draw`, and a document of several items."""
+    """Return whether some prompt has several draws: items of one document with different numbers in `draw`.
+
+    >>> items = pl.DataFrame({"id": [1, 2], "document": ["a", "a"], "draw": [1, 2]})
+    >>> segments = items.with_columns(draw=1)  # two segments of a document, each with one draw
+    >>> [has_draws(EvalSet(table, ("X",), {})) for table in (items, segments)]
+    [True, False]
+    """
+    return evalset.derived("has draws", _repeats_documents)
+
+
+def _repeats_documents(evalset: EvalSet) -> bool:
     codes = evalset.documents if DRAW in evalset.items.columns else None
-    return codes is not None and len(codes) > 0 and int(codes.max()) + 1 < evalset.n_items
+    if codes is None:
+        return False
+    draws = pl.DataFrame({"code": codes, "draw": evalset.items[DRAW]}).drop_nulls().unique()
+    return draws.height > draws["code"].n_unique()
 
 
 def prompt_codes(evalset: EvalSet) -> IntArray:

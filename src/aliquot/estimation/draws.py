@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import polars as pl
 
-from aliquot.core.draws import DrawRule, combine_draws, has_draws, parse_draw_rule, prompt_codes, prompt_ids
+from aliquot.core.draws import DRAW, DrawRule, combine_draws, has_draws, parse_draw_rule, prompt_codes, prompt_ids
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection, Variance
 from aliquot.errors import OptionError
@@ -87,7 +88,7 @@ class DrawTask:
             others = np.full(len(freedom), np.nan)
         score = "the mean" if self.rule.kind is None else self.how
         note = f"{data.n_items} draws of {len(sums.listed)} prompts: a prompt's score is {score} of its judged draws"
-        return DrawNoise(others, rest, sums.inverse_count, note)
+        return DrawNoise(others, rest, sums.inverse_count, note + _describe_equal_numbers(data))
 
     def _is_selected(self, data: EvalSet) -> BoolArray:
         """Return which cells are selected, items x systems."""
@@ -116,6 +117,18 @@ def _find_largest_noise(values: FloatArray) -> FloatArray:
             return np.asarray(allowed)
         usual = np.minimum(usual, allowed)
     return np.where(varies, spread, usual)
+
+
+def _describe_equal_numbers(data: EvalSet) -> str:
+    """Return the end of a note if draws of a prompt have the same number: their document may not be a prompt."""
+    draws = pl.DataFrame({"prompt": prompt_codes(data), DRAW: data.items[DRAW]}).drop_nulls()
+    count = draws.height - draws.unique().height
+    if not count:
+        return ""
+    return (
+        f"; {count} items have the number of another draw of their prompt: `document` should be the prompt's id, and "
+        "`draw` differ within it"
+    )
 
 
 def plan_draws(data: EvalSet, how: str, human: str | None, selection: Selection | None) -> DrawTask | None:

@@ -123,10 +123,11 @@ def select(
     if earlier is None:
         _warn_unknown_scale(spec, data)
     pool = data if within is None else keep_first_stage(data, within)
+    prompts = pool
     pool = pool.drop(items=list(exclude_items)) if len(exclude_items) else pool
     stages = pool
     if unit == "draw":
-        pool = _keep_one_draw(pool, seed)
+        pool = _keep_one_draw(pool, include, seed)
     line = make_signature(
         f"select:{spec if earlier is None else earlier.method}",
         data,
@@ -167,7 +168,7 @@ def select(
         report_empty(spec, budget, costs)
     selection = _build_selection(pool, chosen, np.flatnonzero(fixed), free, costs, spec, details, line)
     if unit == "draw":
-        selection = _count_draws(selection, stages)
+        selection = replace(_count_draws(selection, prompts), population=stages.n_items)
     selection = replace(selection, origin=record_origin(stages, selection.ids, is_pool=within is None))
     return selection if within is None else multiply_probabilities(selection, within, line)
 
@@ -362,29 +363,31 @@ def keep_first_stage(data: EvalSet, first: Selection) -> EvalSet:
     return data.keep(items=list(first.ids))
 
 
-def _keep_one_draw(data: EvalSet, seed: int) -> EvalSet:
-    """Return the set with one random draw of each prompt."""
+def _keep_one_draw(data: EvalSet, include: Sequence[ItemId], seed: int) -> EvalSet:
+    """Return the set with one random draw of each prompt, or with its included ones."""
     if not has_draws(data):
         raise OptionError(
             f"`unit=draw`: {data.name} has one draw of each prompt; several are items with the prompt's id as "
             "`document` and a column `draw`, a number from 1"
         )
     order = np.random.default_rng([seed, _DRAW_STREAM]).permutation(data.n_items)
-    first = np.unique(prompt_codes(data)[order], return_index=True)[1]
-    return take_rows(data, np.sort(order[first]))
+    codes, is_included = prompt_codes(data), _included_mask(data, include)
+    first = order[np.unique(codes[order], return_index=True)[1]]
+    free = first[~np.isin(codes[first], codes[is_included])]
+    return take_rows(data, np.union1d(free, np.flatnonzero(is_included)))
 
 
 def _count_draws(selection: Selection, data: EvalSet) -> Selection:
     """Return a selection of one draw a prompt as one of all draws, each with its share of the probability."""
     if selection.probability is None:
-        return replace(selection, population=data.n_items)
+        return selection
     codes = prompt_codes(data)
-    listed = dict(zip(data.ids, np.bincount(codes)[codes].tolist(), strict=True))
-    share = 1.0 / np.array([listed[item] for item in selection.ids])
+    prompt_of = dict(zip(data.ids, codes.tolist(), strict=True))
+    chosen = np.array([prompt_of[item] for item in selection.ids], dtype=np.int64)
+    sizes = np.bincount(codes)
+    share = (np.bincount(chosen, minlength=len(sizes)) / sizes)[chosen]
     design = replace(selection.design, variance="clustered", remainder=1.0)
-    return replace(
-        selection, population=data.n_items, probability=selection.probability * share, weight=None, design=design
-    )
+    return replace(selection, probability=selection.probability * share, weight=None, design=design)
 
 
 def multiply_probabilities(second: Selection, first: Selection, signature: str) -> Selection:
