@@ -35,6 +35,13 @@ def test_one_draw_keeps_the_prompts_ids_and_joins_systems() -> None:
     assert data.outputs.rows() == [("x", "y"), ("z", None)]
 
 
+def test_numbers_and_texts_are_the_same_ids() -> None:
+    data = build_evalset([LogSample("A", 1, 1), LogSample("A", 2, 1), LogSample("B", "2", 1, output="y")], "log")
+    assert data.ids == ["1", "2"]
+    assert data.outputs is not None
+    assert data.outputs["B"].to_list() == [None, "y"]
+
+
 def test_draws_are_items_of_the_prompts_document() -> None:
     draws = [LogSample("A", p, d, scores={"match": float(d)}) for p in (7, 8) for d in (1, 2)]
     data = build_evalset([*draws, LogSample("B", 7), LogSample("B", 7)], "log")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +107,7 @@ def build_evalset(samples: Iterable[LogSample], path: Path | str) -> EvalSet:
     first: list[LogSample] = []
     scores, usage, texts = ScoreCells(), ScoreCells(), TextCells()
     by_item: list[dict[str, LogSample]] = []
-    for sample, system, key in _place_samples(list(samples), path):
+    for sample, system, key in _place_samples(_unify_prompts(list(samples)), path):
         row = rows.setdefault(key, len(rows))
         if row == len(first):
             first.append(sample)
@@ -146,6 +146,13 @@ def _rating_row(rating: Rating, item: Id, system: str) -> dict[str, Any]:
 
 
 # -- which cell a sample is of -------------------------------------------------------------------------------------
+
+
+def _unify_prompts(samples: list[LogSample]) -> list[LogSample]:
+    """Return samples whose prompts are all numbers or all texts: 1 in one log is "1" in another."""
+    if len({type(sample.prompt) for sample in samples}) < 2:
+        return samples
+    return [replace(sample, prompt=str(sample.prompt)) for sample in samples]
 
 
 def _place_samples(samples: list[LogSample], path: Path | str) -> Iterable[tuple[LogSample, str, _ItemKey]]:
