@@ -46,6 +46,7 @@ def test_codes_on_a_likert_scale_are_found(code):
         [*np.linspace(60, 100, 40), 0.0],  # one output that is worth nothing
         [*[0.0] * 30, *[-1.0] * 10, *[-5.0] * 5, -25.0],  # one catastrophe
         [5.0] * 30,
+        [0.0, *[0.04] * 6, 0.05, 0.33, *[0.7] * 4, *[0.82] * 2],  # frequent values above a rare one
     ],
 )
 def test_scales_and_tails_are_left_alone(values):

@@ -44,9 +44,11 @@ def find_outside_values(values: FloatArray) -> list[float]:
 
 def _count_outside(distinct: FloatArray, counts: IntArray) -> int:
     """Count outlying values at the high end of sorted distinct values."""
+    codes = np.isin(np.abs(distinct), np.abs(MISSING_CODES))
+    frequent = (counts > max(1.0, _MAX_SLIPS * counts.sum())) & ~codes
     for count in range(min(_MAX_CODES, len(distinct) - 2), 0, -1):
         inner = len(distinct) - count + 1
-        if _is_outside(distinct[:inner], counts[:inner]):
+        if not frequent[inner:].any() and _is_outside(distinct[:inner], counts[:inner]):
             return count
     return 0
 
