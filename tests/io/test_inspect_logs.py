@@ -279,6 +279,13 @@ def test_a_folder_is_one_data_set_with_a_system_for_each_model(tmp_path: Path) -
     assert data.ids == ["sums/1", "sums/2", "poems/1", "poems/2"]
 
 
+def test_a_log_that_is_empty_is_told(tmp_path: Path) -> None:
+    (tmp_path / "b.eval").touch()
+    (tmp_path / ".DS_Store").touch()
+    with pytest.warns(AliquotWarning, match=r"files that are empty hold no log: 'b.eval'; was"):
+        assert read(tmp_path, log(), log(model="org/large", task_id="u")).n_systems == 2
+
+
 @pytest.mark.parametrize(
     ("fields", "other", "names"),
     [

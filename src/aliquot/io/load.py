@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from aliquot.core.conventions import guess_human_score
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.score_join import gather_scores, join_scores
-from aliquot.errors import DataError, FormatError, NameUnknownError, OptionError, quoted, unknown_name
+from aliquot.errors import AliquotWarning, DataError, FormatError, NameUnknownError, OptionError, quoted, unknown_name
 from aliquot.io import download as catalog
 from aliquot.io import hub
 from aliquot.io.files import STDIN, pause_collection, read_bytes, require_readable
@@ -348,7 +349,9 @@ def _read_folder(path: Path, options: LoadOptions) -> EvalSet:
 def _find_log_files(folder: Path, kind: str | None) -> tuple[str, list[LogFile]] | None:
     """Return the tool and the files of a folder of logs; None if it holds none."""
     by_tool: dict[str, list[LogFile]] = {}
-    for path in logs.list_files(folder):
+    paths = logs.list_files(folder)
+    empty = [str(path.relative_to(folder)) for path in paths if path.stat().st_size == 0]
+    for path in paths:
         try:
             tool = detect_format(read_bytes(path), path)
         except FormatError:
@@ -356,6 +359,12 @@ def _find_log_files(folder: Path, kind: str | None) -> tuple[str, list[LogFile]]
         if tool in logs.READERS:
             by_tool.setdefault(tool, []).append(LogFile(path))
     by_tool = {tool: files for tool, files in by_tool.items() if kind in (None, tool)}
+    if empty and by_tool:
+        warnings.warn(
+            f"{folder}: files that are empty hold no log: {quoted(empty, 3)}; was their run cut short?",
+            AliquotWarning,
+            4,
+        )
     if len(by_tool) > 1:
         counts = ", ".join(f"{tool} {len(files)}" for tool, files in by_tool.items())
         raise FormatError(
