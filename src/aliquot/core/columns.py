@@ -229,7 +229,8 @@ def validate_judgments(judgments: Judgments | None, ids: pl.Series, cell_index: 
     if table["item"].dtype != id_type:
         cast = table["item"].cast(id_type, strict=False)
         if cast.null_count() > table["item"].null_count():
-            raise unknown_name("item", table["item"].filter(cast.is_null())[0], ids.head(50).to_list())
+            unknown = table["item"].filter(cast.is_null())[0]
+            raise unknown_name("item", unknown, ids.head(50).to_list(), "judgments are of items in the data")
         table = table.with_columns(cast.alias("item"))
     rows, _ = cell_index(table["item"], table["system"])
     if np.any(np.diff(rows) < 0):
