@@ -64,10 +64,12 @@ def test_all_files_of_judgments_count(command: tuple[str, ...], files: Files, al
 
 def test_judgments_that_other_files_replace_are_told(files: Files, aliquot: Call) -> None:
     note = f"note: {files.whole}: its own 240 judgments do not count beside those of --judgments"
-    run = aliquot("agreement", str(files.whole), "-j", str(files.first), "--bootstrap", "0")
+    run = aliquot("estimate", str(files.whole), "-j", str(files.first))
     assert note in " ".join(run.err.split())
-    again = aliquot("agreement", str(files.whole), "-j", str(files.whole), "-j", str(files.first), "--bootstrap", "0")
+    again = aliquot("estimate", str(files.whole), "-j", str(files.whole), "-j", str(files.first))
     assert "do not count" not in again.err
+    joined = aliquot("agreement", str(files.whole), "-j", str(files.first), "--bootstrap", "0")
+    assert "do not count" not in joined.err
 
 
 def test_python_takes_a_list_of_judgments(files: Files) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,7 +22,7 @@ from aliquot.core.judgments import Judgments
 from aliquot.core.registry import split_known_names
 from aliquot.core.result import Result
 from aliquot.core.view import View
-from aliquot.errors import OptionError, OutputError, unknown_name
+from aliquot.errors import AliquotWarning, OptionError, OutputError, unknown_name
 from aliquot.io import load as io_load
 from aliquot.io import load_judgments as io_judgments
 from aliquot.io import writers
@@ -62,17 +63,34 @@ def load_with_judgments(
     data: str | None, judgments: Sequence[Path] | None, reading: Reading | None = None, **options: Any
 ) -> tuple[EvalSet | None, Judgments | None]:
     """Load data and the judgments of files apart, as far as they are given; the options hold for all files."""
+    if data is None:
+        return None, _load_apart(judgments, reading, **options) if judgments else None
+    evalset, judged = _load_parts(data, judgments, reading, **options)
+    _warn_own_judgments(evalset, data, judgments)
+    return evalset, judged
+
+
+def _load_apart(judgments: Sequence[Path], reading: Reading | None, **options: Any) -> Judgments:
+    """Load judgments without data."""
+    reading, others = _split_options(reading, options)
+    arguments = _load_arguments(reading) | others
+    apart = ("human", "lower_is_better", "columns", "mqm_weights", "key", "wide", "answer")
+    with show_activity(f"reading {', '.join(map(str, judgments))}"):
+        return io_judgments.load_judgments(
+            judgments, **{name: value for name, value in arguments.items() if name in apart}
+        )
+
+
+def _load_parts(
+    data: str, judgments: Sequence[Path] | None, reading: Reading | None, **options: Any
+) -> tuple[EvalSet, Judgments | None]:
+    """Load data, and the judgments of files apart if there are any."""
     reading, others = _split_options(reading, options)
     if not judgments:
-        return None if data is None else load_data(data, reading, **others), None
+        return load_data(data, reading, **others), None
     arguments = _load_arguments(reading) | others
+    arguments["human"] = None  # it may be the name of the score that the judgments become
     with show_activity(f"reading {', '.join(map(str, judgments))}"):
-        if data is None:
-            apart = ("human", "lower_is_better", "columns", "mqm_weights", "key", "wide", "answer")
-            return None, io_judgments.load_judgments(
-                judgments, **{name: value for name, value in arguments.items() if name in apart}
-            )
-        arguments["human"] = None  # it may be the name of the score that the judgments become
         evalset, judged = io_judgments.load_with_judgments(data, judgments, judged=reading.human, **arguments)
     remaining = _chosen_systems(evalset, reading)
     excluded = set(evalset.systems) - set(remaining.systems)  # unknown systems are kept, so that they are reported
@@ -80,20 +98,31 @@ def load_with_judgments(
     return remaining, judged.keep(systems=systems) if excluded else judged
 
 
+def _warn_own_judgments(evalset: EvalSet, data: str, judgments: Sequence[Path] | None) -> None:
+    """Note that judgments of the data do not count beside those of other files."""
+    if judgments and evalset.judgments is not None and data not in map(str, judgments):
+        warnings.warn(
+            f"{data}: its own {len(evalset.judgments)} judgments do not count beside those of `judgments`; to count "
+            "both, name it there, too",
+            AliquotWarning,
+            4,
+        )
+
+
 def load_judged(data: str, judgments: Sequence[Path] | None, reading: Reading, **options: Any) -> EvalSet:
     """Load data with the judgments of files apart in place of their own, if there are any.
 
     Data that are judgments and nothing else are one of the files.
     """
-    evalset, judged = load_with_judgments(data, judgments, reading, **options)
+    evalset, judged = _load_parts(data, judgments, reading, **options)
     if judged is None:
         return evalset
     if evalset.outputs is None and evalset.judgments is not None and "source" not in evalset.items.columns:
-        _, whole = load_with_judgments(None, [Path(data), *(judgments or ())], reading, **options)
-        if whole is not None:
-            answer = options.get("answer")
-            together = io_load.load_source(whole.table, io_load.LoadOptions(judgments=True, answer=answer))
-            return _chosen_systems(together, reading)
+        whole = _load_apart([Path(data), *(judgments or ())], reading, **options)
+        answer = options.get("answer")
+        together = io_load.load_source(whole.table, io_load.LoadOptions(judgments=True, answer=answer))
+        return _chosen_systems(together, reading)
+    _warn_own_judgments(evalset, data, judgments)
     return replace(evalset, judgments=judged)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import polars as pl
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
-from aliquot.errors import AliquotWarning, DataError, OptionError, quoted
+from aliquot.errors import DataError, OptionError, quoted
 from aliquot.io.formats import mqm
 from aliquot.io.formats.table_columns import Absent
 from aliquot.io.formats.table_files import Table
@@ -83,22 +82,10 @@ def load_with_judgments(
     """
     in_data = list_absent(options.get("columns"))
     evalset = load_source(data, LoadOptions(**options, absent=in_data))
-    _warn_own_judgments(evalset, data, judgments if isinstance(judgments, (list, tuple)) else [judgments])
     shared = {name: options[name] for name in ("lower_is_better", "columns", "wide", "mqm_weights") if name in options}
     return evalset, _load_judgment_sources(
         judgments, LoadOptions(**shared, answer=answer, key=key, human=judged), in_data
     )
-
-
-def _warn_own_judgments(evalset: EvalSet, data: str | Path, sources: Sequence[object]) -> None:
-    """Note that judgments of the data do not count beside those of other files."""
-    if evalset.judgments is not None and str(data) not in map(str, sources):
-        warnings.warn(
-            f"{data}: its own {len(evalset.judgments)} judgments do not count beside those of `judgments`; to count "
-            f"both, name it there, too",
-            AliquotWarning,
-            4,
-        )
 
 
 def _load_judgment_sources(
