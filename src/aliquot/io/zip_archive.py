@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from pathlib import Path
 
-from aliquot.errors import FormatError, MissingExtraError
+from aliquot.errors import FormatError, import_extra
 from aliquot.io.files import limit_size
 
 STORED, DEFLATE, ZSTANDARD = 0, 8, 93
@@ -76,14 +76,9 @@ def _unpack(packed: bytes, member: zipfile.ZipInfo, path: Path | str) -> bytes:
 
 
 def _unpack_zstandard(packed: bytes, limit: int, path: Path | str) -> bytes:
-    try:
-        import zstandard  # noqa: PLC0415  (an extra)
-    except ImportError:
-        raise MissingExtraError(
-            f"{path}: its members are packed by Zstandard, which needs zstandard: pip install 'aliquot[logs]'"
-        ) from None
+    zstandard = import_extra("zstandard", "logs", f"{path}: its members are packed by Zstandard, which")
     try:
         stream = zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True)
-        return stream.read(limit)
+        return bytes(stream.read(limit))
     except zstandard.ZstdError as error:
         raise ValueError(str(error)) from None

@@ -38,7 +38,6 @@ class LangfuseRecord(msgspec.Struct, gc=False):
     is_root_observation: Any = None
     start_time: Any = None
     end_time: Any = None
-    latency: Any = None
     level: Any = None
     status_message: Any = None
     input: Any = None
