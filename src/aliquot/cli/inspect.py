@@ -40,7 +40,7 @@ def run(
 
 
 def _propose_sheet(path: Path) -> tuple[str, ...]:
-    """Return the command that reads a sheet that an annotator filled in, if it stands beside its key."""
+    """Return the command that reads a sheet that an annotator filled in, if its key is in the same folder."""
     key = path.with_name("key.csv")
     try:
         columns = set(read_frame(read_bytes(key), key).columns) if key.is_file() and key != path else set()

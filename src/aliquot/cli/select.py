@@ -193,7 +193,7 @@ def document(selection: Selection, summary: SelectionSummary) -> dict[str, Any]:
 
 
 def _name_format(form: str, path: Path | None) -> str | None:
-    """Return the name of a writer for --format; None: the path's ending says it."""
+    """Return the name of a writer for --format; None where the path's ending decides."""
     if path is None:
         return None
     is_table = path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet"))

@@ -19,7 +19,7 @@ CORE_COLUMNS = ("item", "system", "annotator", "criterion", "value", "seconds")
 """Columns every judgments table has; absent ones are filled with null."""
 
 ANSWER_KEYS = ("item", "draw", "system", "annotator", "criterion", "protocol", "control")
-"""Columns that tell answers apart, where they are present: rows equal in all of them repeat one answer."""
+"""Columns that identify an answer, where they are present: rows equal in all of them repeat one answer."""
 
 MARKED = "marked"
 """The column with the reason why a judgment does not count; null if it counts."""

@@ -10,7 +10,7 @@ DecisionOutcome = Literal["passed", "failed", "undecided"]
 
 @dataclass(frozen=True)
 class Decision:
-    """One question that a result answers: its name, the answer, and the sentence that says why."""
+    """One question that a result answers: its name, the answer, and the reason in a sentence."""
 
     name: str
     outcome: DecisionOutcome

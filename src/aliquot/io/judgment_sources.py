@@ -51,7 +51,7 @@ def stack_sources(tables: Sequence[pl.DataFrame], names: Sequence[str]) -> pl.Da
 def join_judgments(parts: Sequence[Judgments], names: Sequence[str], answer: str | None = None) -> Judgments:
     """Stack judgments of several sources; copies of a row in another source count once.
 
-    One note tells of copies, of answers of an annotator that differ between sources, and of sources on another scale.
+    One note counts copies, answers of an annotator that differ between sources, and sources on another scale.
     Single errors of an output add up to one answer: of two sources that have the answer, the last one counts.
     """
     notes = _describe_scales(parts, names)

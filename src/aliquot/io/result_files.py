@@ -131,5 +131,5 @@ def format_step_summary(content: ResultContent) -> str:
 
 
 def write_table(content: ResultContent, path: str | Path, ending: str | None = None) -> None:
-    """Write the table; `ending` says as what, where the path's does not."""
+    """Write the table in the format of `ending`, or of the path's ending."""
     tables.write(content.frame(), path, ending)

@@ -1,4 +1,4 @@
-"""What people write for a choice between two outputs: the names of the sides, ties, both and none."""
+"""Labels of a choice between two outputs: the names of the sides, ties, both and none."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _CONTENT = {
 
 @dataclass(frozen=True)
 class CardOptions:
-    """What a dataset card says and the data do not.
+    """Fields of a dataset card that the data do not hold.
 
     Attributes:
         license: Its identifier on the Hub, such as "cc-by-4.0".

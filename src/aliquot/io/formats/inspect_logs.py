@@ -28,7 +28,7 @@ _SCALARS = (str, int, float)
 _REMEDY = "an Inspect log is what `inspect eval` writes; `inspect log convert` repairs older ones"
 
 _Words = dict[str, list[str]]
-"""The values of each score that stand for no number."""
+"""The values of each score that are not numbers."""
 _NUMBERS: Mapping[str, float] = MappingProxyType(
     {"c": 1.0, "i": 0.0, "p": 0.5, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 )
@@ -68,7 +68,7 @@ _OBJECTS = msgspec.json.Decoder(dict[str, Any])
 
 @dataclass(frozen=True)
 class _LogRun:
-    """What a log says of its run.
+    """One log: its run and its samples.
 
     Attributes:
         path: its file.
@@ -77,7 +77,7 @@ class _LogRun:
         system: the model, or "human" where a person solved the task.
         samples: in the order of the data.
         limits: how many samples hit a limit, by its type.
-        words: the values of each score that stand for no number.
+        words: the values of each score that are not numbers.
     """
 
     path: Path | str
@@ -231,7 +231,7 @@ def _read_usage(sample: _Sample, spec: Mapping[str, Any]) -> dict[str, float | N
 
 
 def _read_scores(entries: object, words: _Words) -> tuple[dict[str, float | None], list[Rating]]:
-    """Return what graders gave, and what people gave who edited scores; words without a number are added to `words`."""
+    """Return the graders' scores, and the ratings of people who edited scores; other words are added to `words`."""
     scores: dict[str, float | None] = {}
     ratings: list[Rating] = []
     for name, entry in entries.items() if isinstance(entries, dict) else ():
@@ -313,7 +313,7 @@ def _rank_attempt(run: _LogRun) -> tuple[bool, int, str]:
 
 
 def _name_runs(runs: list[_LogRun]) -> list[str | None]:
-    """Return what tells each run from others of its system and task: solver, arguments, settings or time."""
+    """Return what distinguishes the runs of one system and task: solver, arguments, settings or time."""
     names: dict[int, str] = {}
     order = sorted(range(len(runs)), key=lambda number: (runs[number].system, str(runs[number].task), number))
     for _, group in groupby(order, key=lambda number: (runs[number].system, str(runs[number].task))):

@@ -115,7 +115,7 @@ def _list_answers(record: Mapping[str, Any]) -> Iterator[tuple[str | None, list[
 
 
 def _only_sides(values: Sequence[Any]) -> list[Any]:
-    """Return what a flat record says of the sides: its other fields are data."""
+    """Return the values of a flat record that name a side; its other fields are data."""
     return [v for v in values if isinstance(v, str) and SIDE_OF_LABEL.get(v.strip().casefold()) is not None]
 
 

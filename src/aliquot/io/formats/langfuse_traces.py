@@ -122,7 +122,7 @@ def _find_trace(traces: dict[str, Trace], trace_id: str) -> Trace:
 
 
 def _read_subject(score: LangfuseRecord, subject: Mapping[str, Any]) -> None:
-    """Set what a score is about, as version 3 of the API says it."""
+    """Set the ids of the trace and observation of a score from version 3 of the API."""
     if subject.get("kind") == "trace":
         score.trace_id = subject.get("id")
     elif subject.get("kind") == "observation":

@@ -75,7 +75,7 @@ def looks_like(fields: Mapping[str, Any]) -> bool:
 
 
 def read_samples(files: Sequence[LogFile]) -> Iterator[LogSample]:
-    """Yield every draw of every document; the metrics of a document stand on its first draw."""
+    """Yield every draw of every document; its first draw has the metrics of the document."""
     logs = [(file, raw) for file in files if _SUMMARY.match(raw := file.read()) is None]
     if not logs:
         raise FormatError(
@@ -252,7 +252,7 @@ def _list_values(value: object) -> list[Any]:
 
 
 def _read_request(request: object) -> tuple[str | None, object]:
-    """Return the input of a request as text, and what stands beside it: a choice's text, or options."""
+    """Return the input of a request as text, and its second argument: a choice's text, or options."""
     context, kind, *_ = [*_list_values(request), None, None]
     if isinstance(context, list) and len(context) == 1 and isinstance(context[0], str):
         context = context[0]

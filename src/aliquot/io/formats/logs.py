@@ -31,7 +31,7 @@ READERS: dict[str, ModuleType] = {
     "promptfoo": promptfoo,
 }
 MAX_HEAD = 1 << 16
-"""Bytes of a file that tell which tool wrote it."""
+"""Bytes at the start of a file by which its tool is recognised."""
 _ENDINGS = (".eval", ".json", ".jsonl", ".ndjson", ".csv", ".parquet", ".gz")
 _MAX_FILES = 10_000
 
@@ -88,7 +88,7 @@ def list_files(folder: Path) -> list[Path]:
 
 
 def decode_leading_fields(raw: bytes) -> dict[str, Any]:
-    """Decode the first JSON object as far as it stands in the head of a file; a value that is cut is None.
+    """Decode the first JSON object as far as the head of a file holds it; a value that is cut is None.
 
     >>> decode_leading_fields(b'[{"a": 1, "b": {"c": [2')
     {'a': 1, 'b': None}

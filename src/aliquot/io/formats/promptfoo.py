@@ -48,7 +48,7 @@ def looks_like_table(columns: Collection[str]) -> bool:
 
 
 def read_samples(files: Iterable[LogFile]) -> Iterator[LogSample]:
-    """Yield a sample for each result; results that stand in several files are read once."""
+    """Yield a sample for each result; results that several files hold are read once."""
     runs = _drop_copies([read_result_file(file) for file in _drop_tables(list(files))])
     labels: dict[str, str] = {}
     for run in runs:
@@ -237,13 +237,13 @@ def _is_ungraded(result: PromptfooResult) -> bool:
     return grading == b"null" or b'"No assertions"' in grading
 
 
-# -- what a person said in the viewer ------------------------------------------------------------------------------
+# -- ratings from the viewer ---------------------------------------------------------------------------------------
 
 
 def _read_person(
     result: PromptfooResult, passed: float | None, score: float | None
 ) -> tuple[float | None, float | None, list[Rating]]:
-    """Return what graders gave, `pass` and `score`, and what a person gave: it replaces the graders' in the file."""
+    """Return the graders' `pass` and `score`, and a person's ratings, which replace them in the file."""
     grading = decode_object(result.grading_result)
     listed = grading.get("componentResults")
     components = [part for part in listed if isinstance(part, Mapping)] if isinstance(listed, list) else []

@@ -1,4 +1,4 @@
-"""Records that tools export as JSON, JSON lines, CSV or Parquet, and the texts of what a program got and gave.
+"""Records that tools export as JSON, JSON lines, CSV or Parquet, and the texts of a program's inputs and outputs.
 
 A kind of record is a msgspec Struct whose fields are `Any` and optional: fields of other names are skipped, and a value
 of an unexpected type is the reader's to refuse or to leave out.
@@ -175,7 +175,7 @@ def name_input(value: object) -> str:
 
 
 def read_payload(value: object, *, is_reply: bool = False) -> str | None:
-    r"""Return what a program got or gave as text: a string, a conversation, or an object with one of these.
+    r"""Return a program's input or output as text: a string, a conversation, or an object with one of these.
 
     Args:
         value: a string, which may hold JSON, or the decoded value.

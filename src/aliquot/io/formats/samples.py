@@ -1,7 +1,7 @@
 """Samples of evaluation logs: one output each, gathered into an EvalSet.
 
 Readers of logs (Inspect, promptfoo, ...) yield a `LogSample` for each output. What their formats share is decided here:
-which system a run is, several draws of one prompt, failures, and what people rated beside what graders scored.
+which system a run is, several draws of one prompt, failures, and people's ratings apart from graders' scores.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SEVERAL = 3  # names that a note lists
 
 @dataclass(frozen=True)
 class LogFile:
-    """A file of a log, read when its turn comes."""
+    """A file of a log, which is read when it is needed."""
 
     path: Path | str
     raw: bytes | None = None
@@ -42,7 +42,7 @@ class LogFile:
 
 @dataclass(slots=True)
 class Rating:
-    """What a person said of an output: a number, or another answer as `label`; `rating_id` is the id in the tool."""
+    """A person's rating of an output: a number, or another answer as `label`; `rating_id` is the id in the tool."""
 
     criterion: str | None = None
     value: float | None = None
@@ -62,13 +62,13 @@ class LogSample:
         prompt: the id of the input, equal for all systems.
         draw: which of several outputs for the prompt, from 1; None: the next one of this system.
         task: the benchmark, where a log may hold several.
-        run: what tells two logs of one system apart, such as the time of the run.
+        run: what distinguishes two logs of one system, such as the time of the run.
         source: the input as text.
         output: the text; None if there is none.
         reference: the expected answer.
-        scores: what graders gave; None is missing.
+        scores: graders' scores; None is missing.
         usage: cost, seconds, tokens.
-        ratings: what people gave.
+        ratings: people's ratings.
         failure: why there is no output or score, where the sample failed: its scores do not count.
         columns: further columns of the item.
         trace: the id of the output in the tool that logged it.

@@ -382,7 +382,7 @@ def _cast_numbers(column: pl.Series, *, plain: bool = False) -> tuple[pl.Series,
 
 
 def _cast_forms(text: pl.Series) -> pl.Series:
-    """Return the numbers that percentages (85% is 0.85) or points out of one number (4/5 is 4) stand for, else null.
+    """Return the numbers that percentages (85% is 0.85) or points out of one number (4/5 is 4) mean, else null.
 
     >>> _cast_forms(pl.Series(["85%", "12,5 %"])).to_list(), _cast_forms(pl.Series(["4/5", "3/5", "3/4"])).to_list()
     ([0.85, 0.125], [None, None, None])

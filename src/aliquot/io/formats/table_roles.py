@@ -1,7 +1,7 @@
 """Columns whose role their name leaves open (question, answer, label, category, an `id` of rows): decided by content.
 
-Whatever is decided here is told in a note. Where no reading can be believed, `propose_columns` names the one that fits
-best, for the user to confirm.
+A note names each such decision. Where no reading is plausible, `propose_readings` yields candidates for the user to
+confirm.
 """
 
 from __future__ import annotations

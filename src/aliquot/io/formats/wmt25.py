@@ -1,4 +1,4 @@
-"""Human evaluation of WMT25 and later: JSON lines, one for each segment, with what annotators said of each system.
+"""Human evaluation of WMT25 and later: JSON lines, one for each segment, with the annotators' answers on each system.
 
 {"src_text": ..., "tgt_text": {"refA": ..., "SysA": ...}, "doc_id": "en-cs_CZ_#_news_#_document_#_0",
  "scores": {"SysA": {"human": 80.0, "errors": [{"start_i": 0, "end_i": 3, "severity": "minor"}], "annotator": "a1"}}}
@@ -201,7 +201,7 @@ def _build_items(segments: Sequence[_Segment], references: Iterable[str]) -> pl.
     return pl.DataFrame(columns, schema=types)
 
 
-# -- what annotators and metrics say -------------------------------------------------------------------------------
+# -- answers and metrics -------------------------------------------------------------------------------------------
 
 
 def _list_metrics(segment: _Segment) -> Iterator[tuple[str, dict[str, float | None]]]:
