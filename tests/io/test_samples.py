@@ -57,6 +57,14 @@ def test_tasks_become_domains() -> None:
     assert data.items["domain"].to_list() == ["x", "y"]
 
 
+def test_columns_that_mean_something_else_are_renamed() -> None:
+    columns = {"id": 7, "source": "web", "position": "top", "cost": "high", "draw": 3, "document": "d", "domain": 2}
+    data = build_evalset([LogSample("A", 1, 1, source="q", columns=columns)], "log")
+    names = ["id", "source", "id_", "source_", "position_", "cost_", "draw_", "document", "domain"]
+    assert data.items.columns == names
+    assert data.items.row(0) == (1, "q", 7, "web", "top", "high", 3, "d", "2")
+
+
 def test_failures_are_missing_counted_and_named() -> None:
     with pytest.warns(AliquotWarning, match=r"1 of 2 samples failed and are missing, not 0 \(B 1\); first: timeout"):
         data = build_evalset(

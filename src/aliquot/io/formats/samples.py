@@ -25,6 +25,15 @@ from aliquot.io.formats.tables import add_criterion_scores
 from aliquot.io.formats.trace_ids import OBSERVATIONS, TRACES
 
 Id = int | str
+_COLUMN_TYPES = {
+    "source": {str},
+    "reference": {str},
+    "document": {str, int},
+    "domain": {str, int},
+    "position": {int},
+    "cost": {int, float},
+    "draw": set[type](),
+}
 _SEVERAL = 3  # names that a note lists
 
 
@@ -217,7 +226,8 @@ def _build_items(
     if len(tasks) > 1:
         columns["domain"] = [task for task, _, _ in keys]
     for name in ordered_union([sample.columns for sample in first]):
-        columns.setdefault(name if name != "id" else "id_", [sample.columns.get(name) for sample in first])
+        values = [sample.columns.get(name) for sample in first]
+        columns[name + "_" * (name == "id" or name in columns or not _fits(name, values))] = values
     for name, field_name in ((TRACES, "trace"), (OBSERVATIONS, "observation")):
         by_system = [{system: v for system, s in cells.items() if (v := getattr(s, field_name))} for cells in by_item]
         if any(by_system):
@@ -225,6 +235,12 @@ def _build_items(
     _warn_other_inputs(by_item, path)
     table = [pl.Series("id", ids), *(encode_column(name, values) for name, values in columns.items())]
     return ids, pl.DataFrame(table)
+
+
+def _fits(name: str, values: Sequence[Any]) -> bool:
+    """Return whether values are what a column of this name holds in an EvalSet."""
+    types = _COLUMN_TYPES.get(name)
+    return types is None or all(value is None or type(value) in types for value in values)
 
 
 def _warn_other_inputs(by_item: list[dict[str, LogSample]], path: Path | str) -> None:
