@@ -213,3 +213,15 @@ def test_a_damaged_file_is_refused_with_its_line(tmp_path: Path, text: str, mess
     (tmp_path / "s.json").write_text(text)
     with pytest.raises(FormatError, match=message):
         aliquot.load(tmp_path / "s.json")
+
+
+def test_the_details_of_a_trace_hold_observations_and_scores(tmp_path: Path) -> None:
+    trace: Record = {"id": "trace-0", "timestamp": "2026-03-01", "public": False, "bookmarked": False, "name": "qa"}
+    parts = {
+        "observations": [to_camel_case(observation(0, 0, "small", "4"))],
+        "scores": [to_camel_case(score(0, 0, "helpful", 3.0, "ANNOTATION"))],
+    }
+    (tmp_path / "trace.json").write_text(json.dumps(trace | parts))
+    data = aliquot.load(tmp_path / "trace.json")
+    assert data.systems == ("small",)
+    assert data.scores["human"].tolist() == [[3.0]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from aliquot.io.formats.records import read_id
+from aliquot.io.formats.records import convert_rows, read_id
 
 _OWN_ENVIRONMENT = "langfuse-"
 """How environments of Langfuse itself begin; traces of its judges are no outputs, those of its experiments are."""
@@ -58,6 +58,8 @@ class LangfuseRecord(msgspec.Struct, gc=False):
     dataset_item_id: Any = None
     expected_output: Any = None
     experiment_item_expected_output: Any = None
+    observations: Any = None
+    scores: Any = None
 
 
 class Trace(msgspec.Struct, gc=False):
@@ -83,7 +85,7 @@ def gather_traces(entries: Iterable[LangfuseRecord]) -> tuple[dict[str, Trace], 
     traces: dict[str, Trace] = {}
     scores: dict[str, LangfuseRecord] = {}
     observations: dict[str, LangfuseRecord] = {}
-    for number, entry in enumerate(entries):
+    for number, entry in enumerate(_list_all(entries)):
         own = (entry.id if isinstance(entry.id, str) else read_id(entry.id)) or f"record {number}"
         if entry.data_type is not None or (entry.source is not None and entry.type is None):
             scores[own] = entry
@@ -107,6 +109,15 @@ def gather_traces(entries: Iterable[LangfuseRecord]) -> tuple[dict[str, Trace], 
         else:
             _find_trace(traces, trace_id).scores.append(score)
     return traces, lost
+
+
+def _list_all(entries: Iterable[LangfuseRecord]) -> Iterator[LangfuseRecord]:
+    """Yield records, and those that the details of a trace hold; lists of traces hold only their ids."""
+    for entry in entries:
+        yield entry
+        for nested in (entry.observations, entry.scores):
+            if isinstance(nested, list):
+                yield from convert_rows([row for row in nested if isinstance(row, dict)], LangfuseRecord)
 
 
 def _is_judge(entry: LangfuseRecord) -> bool:

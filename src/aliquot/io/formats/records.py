@@ -52,15 +52,16 @@ def read_records(file: LogFile, kind: type[Record]) -> list[Record]:
     """Read the records of a file: JSON (an array, or an API's `data`), JSON lines, CSV, TSV or Parquet."""
     raw, path = file.read(), file.path
     if raw.startswith(PARQUET_MAGIC):
-        return _convert_rows(read_frame(raw, path).to_dicts(), kind)
+        return convert_rows(read_frame(raw, path).to_dicts(), kind)
     if first_character(raw) not in (b"{", b"["):
-        return _convert_rows(parse_csv(decode_text(raw, path), path).to_dicts(), kind)
+        return convert_rows(parse_csv(decode_text(raw, path), path).to_dicts(), kind)
     if any(key in raw for key in _OTHER_KEYS):
-        return _convert_rows(decode_records(raw, path, dict[str, Any]), kind)
+        return convert_rows(decode_records(raw, path, dict[str, Any]), kind)
     return decode_records(raw, path, kind)
 
 
-def _convert_rows(rows: list[dict[str, Any]], kind: type[Record]) -> list[Record]:
+def convert_rows(rows: list[dict[str, Any]], kind: type[Record]) -> list[Record]:
+    """Return rows as records, whichever spelling their fields have."""
     return [msgspec.convert({to_snake_case(name): value for name, value in row.items()}, kind) for row in rows]
 
 
