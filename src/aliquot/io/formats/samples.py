@@ -25,15 +25,16 @@ from aliquot.io.formats.tables import add_criterion_scores
 from aliquot.io.formats.trace_ids import OBSERVATIONS, TRACES
 
 Id = int | str
-_COLUMN_TYPES = {
+_COLUMN_TYPES: Mapping[str, Set[type]] = {
     "source": {str},
     "reference": {str},
     "document": {str, int},
     "domain": {str, int},
     "position": {int},
     "cost": {int, float},
-    "draw": set[type](),
+    "draw": set(),
 }
+"""What item columns of these names hold; other contents stand under another name."""
 _SEVERAL = 3  # names that a note lists
 
 
