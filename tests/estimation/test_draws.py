@@ -290,3 +290,23 @@ def test_equal_numbers_of_draws_are_told() -> None:
     items = data.items.with_columns((pl.col("draw") + 1) // 2)
     notes = aliquot.estimate(replace(data, items=items)).notes
     assert any("40 items have the number of another draw of their prompt" in note for note in notes)
+
+
+@pytest.mark.parametrize("unit", ["cell", "document"])
+def test_adaptive_orders_reach_prompts_with_their_probability(unit: str) -> None:
+    """A draw is reached with 1 - exp(-r z); of three draws one, with 1 - exp(-3 r z), of a whole prompt all at once."""
+    data, _ = simulate_draws(1, prompts=40, draws=3, binary=False)
+    values = {
+        (item, name): float(v)
+        for item, row in zip(data.ids, data.human_score(), strict=True)
+        for name, v in zip(SYSTEMS, row, strict=True)
+    }
+    allocator = aliquot.Allocator(data, "means", policy="uniform", unit=unit, equal=True, seed=1)  # type: ignore[arg-type]
+    for _ in range(4):
+        allocator.add([(ask.item, ask.system, values[ask.item, ask.system]) for ask in allocator.next(12)])
+    chosen = allocator.selection()
+    assert chosen.probability is not None
+    p = chosen.probability[0]
+    cells = select_prompts(chosen, data).cell_probability(SYSTEMS)
+    assert cells is not None
+    assert cells.max() == pytest.approx(p if unit == "document" else 1 - (1 - p) ** 3)

@@ -176,7 +176,8 @@ def select_prompts(selection: Selection, data: EvalSet) -> Selection:
         population=max(round(selection.population * len(listed) / data.n_items), len(first)),
         probability=probability,
         weight=mean(selection.weight) if probability is None else None,
-        utility=None if utility is None else utility * k[order],
+        # Of whole prompts an adaptive order has the size that each of their draws has.
+        utility=utility if utility is None or selection.design.variance == "clustered" else utility * k[order],
         cost=None if cost is None else cost * chosen[order],
         stratum=None if selection.stratum is None else tuple(selection.stratum[row] for row in first[order]),
         systems=None,
