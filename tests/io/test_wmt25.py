@@ -96,3 +96,13 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, change: dict[str, 
 def test_other_json_is_not_taken_for_it() -> None:
     assert wmt25.looks_like(exports.wmt25()[0])
     assert not wmt25.looks_like({"i": 0, "src": "", "tgt": {}, "doc": "", "scores": {}})
+
+
+def test_an_annotator_without_an_answer_gave_no_judgment(tmp_path: Path) -> None:
+    scores: dict[str, Any] = {}
+    scores["A"] = [{"human": 80.0, "errors": [], "annotator": "ann"}, {"human": None, "errors": [], "annotator": "x"}]
+    scores["B"] = [{"human1": 70.0, "human2": 75.0, "annotator": "ann"}]
+    line = {"src_text": "s", "tgt_text": {"A": "a", "B": "b"}, "doc_id": "en-cs_CZ_#_news_#_d", "scores": scores}
+    judged = aliquot.load(write(tmp_path, [line])).judgments
+    assert judged is not None
+    assert judged.table["value"].to_list() == [80.0, 70.0, 75.0]

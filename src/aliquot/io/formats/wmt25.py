@@ -228,7 +228,9 @@ def _list_judgments(segment: _Segment) -> Iterator[dict[str, Any]]:
         text, where = segment.texts.get(system), f"{segment.where}, scores of '{system}'"
         for entry in entries:
             for number in _sort_names(tuple(entry))[0]:
-                yield {"item": segment.id, "system": system} | _read_answer(entry, number, text, where)
+                answer = _read_answer(entry, number, text, where)
+                if answer["value"] is not None or answer.get("spans"):
+                    yield {"item": segment.id, "system": system} | answer
 
 
 def _read_answer(entry: Mapping[str, Any], number: str, text: str | None, where: str) -> dict[str, Any]:
