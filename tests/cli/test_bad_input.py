@@ -586,7 +586,7 @@ OPTIONS = {
         item(), ("--humn", "--human", "aliquot inspect --help"), arguments=("inspect", "{in}", "--humn", "x")
     ),
     "missing argument": Case(None, ("DATA", "aliquot inspect --help"), arguments=("inspect",)),
-    "missing OUT": Case(item(), ("OUT", "aliquot convert --help"), arguments=("convert", "{in}")),
+    "missing OUT": Case(item(), ("name a path to write to", "--to"), arguments=("convert", "{in}")),
     "one argument too many": Case(item(), ("more.jsonl",), arguments=(*CONVERT, "more.jsonl")),
     "a seed that is a word": Case(item(), ("--seed", "integer"), arguments=("inspect", "{in}", "--seed", "lucky")),
     "an option without its value": Case(item(), ("--human",), arguments=("inspect", "{in}", "--human")),

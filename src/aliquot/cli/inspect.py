@@ -9,6 +9,7 @@ from aliquot.cli import common, options, render
 from aliquot.core.describe import Description
 from aliquot.errors import AliquotError, FormatError
 from aliquot.io.files import read_bytes
+from aliquot.io.formats.campaign_database import without_password
 from aliquot.io.formats.table_files import read_frame
 
 
@@ -36,7 +37,8 @@ def run(
             raise
         print_description(choices, output)
         return
-    print_description(evalset.describe().with_data(data, *options.spell_reading(reading)), output)
+    shown = without_password(data)
+    print_description(evalset.describe().with_data(shown, *options.spell_reading(reading)), output)
 
 
 def _propose_sheet(path: Path) -> tuple[str, ...]:
