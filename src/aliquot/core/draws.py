@@ -80,6 +80,14 @@ def _repeats_documents(evalset: EvalSet) -> bool:
     return draws.height > draws["code"].n_unique()
 
 
+def build_draws_error(evalset: EvalSet, option: str) -> OptionError:
+    """Build the error for an option that needs several draws of a prompt."""
+    return OptionError(
+        f"`{option}`: {evalset.name} has one draw of each prompt; several are items with the prompt's id as `document` "
+        "and a column `draw`, a number from 1"
+    )
+
+
 def prompt_codes(evalset: EvalSet) -> IntArray:
     """Return integer codes of the items' prompts, in order of first appearance; without draws each item is one."""
     codes = evalset.documents if has_draws(evalset) else None

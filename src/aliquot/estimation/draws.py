@@ -12,12 +12,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from aliquot.core.draws import DRAW, DrawRule, combine_draws, has_draws, parse_draw_rule, prompt_codes, prompt_ids
+from aliquot.core.draws import (
+    DRAW,
+    DrawRule,
+    build_draws_error,
+    combine_draws,
+    has_draws,
+    parse_draw_rule,
+    prompt_codes,
+    prompt_ids,
+)
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection, Variance
-from aliquot.errors import OptionError
 from aliquot.estimation.scales import find_scale
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, is_negligible, nan_std
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, nan_std, snap_to_zero
 from aliquot.stats.draws import sum_draws
 
 MIN_REPEATED_DRAWS = 10
@@ -44,6 +52,11 @@ class DrawNoise:
     def is_known(self) -> bool:
         """Whether enough prompts have two judged draws."""
         return bool(np.isfinite(self.others).all())
+
+    @property
+    def is_complete(self) -> BoolArray:
+        """For which systems the draws without a judgment add nothing."""
+        return self.rest <= 0.0
 
 
 @dataclass(frozen=True)
@@ -73,7 +86,7 @@ class DrawTask:
         largest = _find_largest_noise(values)
         pooled = float(sums.square.sum() + largest.mean()) / float(freedom.sum() + 1.0)
         within = np.where(freedom >= MIN_REPEATED_DRAWS, sums.within, pooled)
-        rest = sums.mean_variance(within, finite=True)
+        rest = snap_to_zero(sums.mean_variance(within, finite=True), largest)
         if self.rule.kind is None:
             others = (freedom * sums.mean_variance(within) + largest * sums.inverse_count) / (freedom + 1.0)
         else:
@@ -83,7 +96,7 @@ class DrawTask:
             total = np.nansum(self.rule.variance(values, codes), axis=0)
             # On average over prompts, scores from 0 to 1 vary no more than one 0/1 score with the same mean.
             others = np.minimum(total / np.maximum(count, 1), mean * (1.0 - mean))
-            rest = np.where(is_negligible(rest, largest), 0.0, others)
+            rest = np.where(rest > 0, others, 0.0)
         if freedom.sum() < MIN_REPEATED_DRAWS:
             others = np.full(len(freedom), np.nan)
         score = "the mean" if self.rule.kind is None else self.how
@@ -137,10 +150,7 @@ def plan_draws(data: EvalSet, how: str, human: str | None, selection: Selection 
     if has_draws(data):
         return DrawTask(how, rule, human, selection)
     if rule.k > 1:
-        raise OptionError(
-            f"`draws={how}`: {data.name} has one draw of each prompt; several are items with the prompt's id as "
-            "`document` and a column `draw`, a number from 1"
-        )
+        raise build_draws_error(data, f"draws={how}")
     return None
 
 

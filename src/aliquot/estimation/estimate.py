@@ -261,7 +261,7 @@ class _EstimationTask:
         """Fit an estimator; add the covariance that the target requires."""
         is_given = self.target == "given"
         draws = self.noise.draws
-        is_exact = np.asarray(is_given if draws is None else is_given & (draws.rest == 0))
+        is_exact = np.asarray(is_given if draws is None else is_given & draws.is_complete)
         base = infer_means(add_past_prediction(sample, self.campaigns), spec, question=(self.scale, is_exact))
         goal = target_variance(base, self.target, self.noise, adjusted=adjusted)
         return (base if is_given and self.noise.draws is None else replace(base, added=goal.added)), goal

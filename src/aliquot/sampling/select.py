@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.core.columns import group_codes
-from aliquot.core.draws import has_draws, prompt_codes
+from aliquot.core.draws import build_draws_error, has_draws, prompt_codes
 from aliquot.core.evalset import EvalSet, ItemId, take_rows
 from aliquot.core.origin import record_origin
 from aliquot.core.registry import Spec, parse_spec, suggest_arguments
@@ -366,10 +366,7 @@ def keep_first_stage(data: EvalSet, first: Selection) -> EvalSet:
 def _keep_one_draw(data: EvalSet, include: Sequence[ItemId], seed: int) -> EvalSet:
     """Return the set with one random draw of each prompt, or with its included ones."""
     if not has_draws(data):
-        raise OptionError(
-            f"`unit=draw`: {data.name} has one draw of each prompt; several are items with the prompt's id as "
-            "`document` and a column `draw`, a number from 1"
-        )
+        raise build_draws_error(data, "unit=draw")
     order = np.random.default_rng([seed, _DRAW_STREAM]).permutation(data.n_items)
     codes, is_included = prompt_codes(data), _included_mask(data, include)
     first = order[np.unique(codes[order], return_index=True)[1]]

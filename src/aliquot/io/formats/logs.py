@@ -11,7 +11,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import zipfile
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +20,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.errors import FormatError
 from aliquot.io.formats import inspect_logs, langfuse, langsmith, lm_eval, promptfoo
 from aliquot.io.formats.samples import LogFile, build_evalset
-from aliquot.io.zip_archive import read_first_name
+from aliquot.io.zip_archive import list_members, read_first_name
 
 READERS: dict[str, ModuleType] = {
     "langfuse": langfuse,
@@ -54,10 +53,10 @@ def detect_table(columns: Collection[str]) -> str | None:
 def detect_archive(raw: bytes) -> str | None:
     """Return the name of the tool that wrote a zip archive; None for others, such as Excel's."""
     try:
-        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-            return _detect("looks_like_archive", archive.namelist())
-    except Exception:  # noqa: BLE001  (BadZipFile, but also NotImplementedError, struct.error, UnicodeDecodeError)
-        return _detect("looks_like_archive", [read_first_name(raw)])  # the reader explains what is wrong
+        names = list(list_members(raw, "archive"))
+    except FormatError:
+        names = [read_first_name(raw)]  # the reader explains what is wrong
+    return _detect("looks_like_archive", names)
 
 
 def _detect(test: str, content: object) -> str | None:
